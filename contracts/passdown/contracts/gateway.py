@@ -1,0 +1,135 @@
+"""How a worker meets the broker: the only surface that an agent's process needs (rule 4).
+
+Implemented directly over the controller (`passdown.broker.gateway`). Every method may raise Fenced
+(another attempt owns the step now), Denied, ContractError, or Unavailable (a retry is safe).
+"""
+
+from typing import Any, Literal, Protocol
+
+from passdown.contracts.codec import Wire
+from passdown.contracts.commands import ToolNote, Verdict
+from passdown.contracts.pack import Pack
+from passdown.contracts.replies import Recorded, Run, Suspended
+from passdown.contracts.returns import Fence
+from passdown.contracts.tools import ToolSpec
+
+Standing = Literal["held", "lost", "cancelled"]
+
+
+class AgentInfo(Wire, frozen=True, kw_only=True):
+    """Who claims: recorded in `Claimed` and `Returned`."""
+
+    name: str
+    version: str = ""
+    model: str = ""
+
+
+class Offer(Wire, frozen=True, kw_only=True):
+    """A taken pack: reserved, not claimed."""
+
+    pack: Pack
+    solo: bool = False
+
+
+class Claim(Wire, frozen=True, kw_only=True):
+    """What a held claim is named by."""
+
+    session_id: str
+    role: str = ""
+    fence: Fence
+    lease_seconds: float
+
+
+class Taking(Wire, frozen=True, kw_only=True):
+    """``more``: packs remain in the queue beyond the slots asked for."""
+
+    offers: list[Offer]
+    more: bool
+
+
+class Gateway(Protocol):
+    """Claim, renew, release, checkpoint, tool, effect, settle, return (DESIGN §13); plus taking and handing back."""
+
+    def take(self, role: str, slots: int, *, holding: bool = False) -> Taking:
+        """Reserve up to `slots` packs of `role`; a drain that is `holding` others is offered no solo pack."""
+        ...
+
+    def hand_back(self, pack: Pack, why: str, *, after_seconds: float) -> None:
+        """End a reservation before the claim: this worker cannot run the pack."""
+        ...
+
+    def claim(self, pack: Pack, claim_id: str, agent: AgentInfo) -> Claim:
+        """Hold the attempt. Raises Fenced where another claim holds it or it is over."""
+        ...
+
+    def renew(self, claims: list[Claim]) -> list[Standing]:
+        """Keep the leases of several claims at once."""
+        ...
+
+    def release(self, claim: Claim, reason: str, notes: list[ToolNote]) -> None:
+        """Hand the attempt back, counting no failure."""
+        ...
+
+    def checkpoint(
+        self, claim: Claim, number: int, data: Any, counters: dict[str, int], notes: list[ToolNote]
+    ) -> None:
+        """Record intermediate state. `number` counts this claim's checkpoints and notes from 1."""
+        ...
+
+    def tool(self, claim: Claim, number: int, notes: list[ToolNote]) -> None:
+        """Record reading and denied calls by themselves (otherwise they ride in the next commit)."""
+        ...
+
+    def effect(
+        self,
+        claim: Claim,
+        effect_id: str,
+        tool: str,
+        args: dict[str, Any],
+        counters: dict[str, int],
+        after: str | None,
+        notes: list[ToolNote],
+    ) -> Run | Recorded | Suspended:
+        """Record the intent to write outside, or learn what was decided about it already."""
+        ...
+
+    def report(
+        self,
+        claim: Claim,
+        effect_id: str,
+        phase: Literal["done", "failed", "unknown"],
+        *,
+        result: Any = None,
+        error: str = "",
+    ) -> None:
+        """Say how a write ended. The truth is accepted late, so this is good after the claim was lost too."""
+        ...
+
+    def settle(self, claim: Claim, verdicts: list[Verdict]) -> None:
+        """End a settle attempt with what `verify` found."""
+        ...
+
+    def give(
+        self,
+        claim: Claim,
+        body: bytes,
+        notes: list[ToolNote],
+        *,
+        then_take: tuple[str, int] | None = None,
+        holding: bool = False,
+    ) -> Taking | None:
+        """Give the return; with `then_take` = (role, slots) take the next packs in the same round trip.
+
+        `holding` goes with `then_take` and means what it does for `take`: other packs are still held.
+        """
+        ...
+
+    def fail(
+        self, claim: Claim, kind: Literal["contract", "error"], problem: str, notes: list[ToolNote]
+    ) -> None:
+        """The agent ended without a return: the attempt counts as failed."""
+        ...
+
+    def register_tools(self, specs: list[ToolSpec]) -> None:
+        """Publish the specifications of this worker's tools."""
+        ...

@@ -1,0 +1,144 @@
+"""A plan as it is stored and pinned: `passdown.plan/1`. People write it as TOML or with `passdown.broker.plans`."""
+
+from typing import Any, Literal
+
+from msgspec import field
+
+from passdown.contracts.codec import Record, digest_of
+from passdown.contracts.schema import Schema
+
+PLAN_SPEC = "passdown.plan/1"
+#: Where a move leads that ends the session.
+END = "end"
+#: `on_failed` that fails the session instead of asking a person.
+FAIL = "fail"
+#: `ask` that leaves a question with whoever submitted the session.
+PRODUCER = "producer"
+#: The queue of tickets for which no plan names one.
+OPERATORS = "operators"
+
+ResultName = Literal["done", "needs-input", "refused", "escalate"]
+Recovery = Literal["rerun", "continue", "human"]
+Risk = Literal["low", "normal", "high"]
+Evidence = Literal["none", "optional", "required"]
+
+ALL_RESULTS: list[ResultName] = ["done", "needs-input", "refused", "escalate"]
+
+
+class Grant(Record, frozen=True, kw_only=True):
+    """What a stage may call. ``approve`` names the queue whose people must see the exact arguments first.
+
+    ``params`` narrows parameters: name → JSON Schema that must hold as well.
+    ``approval_seconds`` is how long a given approval stays good.
+    """
+
+    tool: str
+    approve: str | None = None
+    approval_seconds: float = 86_400.0
+    params: dict[str, Any] = {}
+
+
+class Level(Record, frozen=True, kw_only=True):
+    """One level of an escalation path; ``hand_over`` is the schema of what an escalation gives back."""
+
+    queue: str
+    after_seconds: float = 0.0
+    hand_over: Schema | None = None
+
+
+class Returns(Record, frozen=True, kw_only=True):
+    """What a stage must give back."""
+
+    schema: Schema = True
+    evidence: Evidence = "none"
+    results: list[ResultName] = field(default_factory=lambda: list(ALL_RESULTS))
+
+
+class Backoff(Record, frozen=True, kw_only=True):
+    """The wait before a retry: ``first_seconds * factor ** (failures - 1)``, at most ``most_seconds``."""
+
+    first_seconds: float = 1.0
+    factor: float = 2.0
+    most_seconds: float = 300.0
+
+
+class Next(Record, frozen=True, kw_only=True):
+    """Where `done` leads: to one stage, by a field of the output, or where the agent suggests within a list."""
+
+    to: str | None = None
+    field: str | None = None
+    cases: dict[str, str] = {}
+    suggest: list[str] = []
+
+
+class Stage(Record, frozen=True, kw_only=True):
+    """One stage of a plan (DESIGN §7): a role's, or, where ``queue`` is named, a person's."""
+
+    role: str = ""
+    queue: str | None = None
+    goal: str = ""
+    constraints: list[str] = []
+    done_when: list[str] = []
+    inputs: Schema | None = None
+    ask: str = PRODUCER
+    tools: list[Grant] = []
+    scopes: list[str] | None = None
+    returns: Returns = Returns()
+    risk: Risk = "normal"
+    waived: str = ""
+    lease_seconds: float = 60.0
+    deadline_seconds: float | None = None
+    max_attempts: int = 3
+    max_entries: int = 10
+    backoff: Backoff = Backoff()
+    priority: int = 0
+    next: Next = Next()
+    on_refused: str | None = None
+    on_denied: str | None = None
+    on_failed: str | None = None
+    on_stale: Literal["continue", "restart-stage", "human"] = "continue"
+    escalation: list[Level] = []
+    recovery: Recovery = "rerun"
+
+
+class Plan(Record, frozen=True, kw_only=True):
+    """`passdown.plan/1`: a session's state diagram, pinned by digest in each session that runs it."""
+
+    spec: str = PLAN_SPEC
+    name: str
+    version: int = 1
+    description: str = ""
+    start: str
+    max_steps: int = 200
+    stages: dict[str, Stage]
+
+
+class PlanRef(Record, frozen=True, kw_only=True):
+    """A plan pinned by digest."""
+
+    name: str
+    version: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+
+def plan_ref(plan: Plan) -> PlanRef:
+    """Return the reference that pins `plan`."""
+    return PlanRef(name=plan.name, version=plan.version, digest=digest_of(plan))
+
+
+def moves(stage: Stage) -> dict[str, str]:
+    """Return each move out of a stage: what causes it → the stage it leads to (or `end`)."""
+    found: dict[str, str] = {}
+    following = stage.next
+    if following.to:
+        found["done"] = following.to
+    for value, target in following.cases.items():
+        found[f"{following.field}={value}"] = target
+    for target in following.suggest:
+        found[f"suggested {target}"] = target
+    others = {"refused": stage.on_refused, "denied": stage.on_denied, "failed": stage.on_failed}
+    found.update({cause: target for cause, target in others.items() if target and target != FAIL})
+    return found
