@@ -1,0 +1,315 @@
+"""The state of a session, its statuses, and which event may lead where.
+
+The state is folded from the log (`evolve`) and stored beside it; it holds what the next decision needs
+and nothing else. What is large or old stays in the log and is referred to by ``seq``.
+"""
+
+from typing import Any, Literal
+
+from passdown.contracts.codec import Record
+from passdown.contracts.events import EndingStatus, Resolution, TicketKind
+from passdown.contracts.pack import Cause, EffectStatus, Parent, Resource
+from passdown.contracts.plans import PlanRef
+from passdown.contracts.returns import Return
+from passdown.contracts.schema import Schema
+
+STATE_SPEC = "passdown.state/1"
+
+Status = Literal[
+    "queued",
+    "running",
+    "waiting-input",
+    "waiting-human",
+    "waiting-join",
+    "done",
+    "refused",
+    "failed",
+    "cancelled",
+    "expired",
+]
+
+TERMINAL: frozenset[Status] = frozenset({"done", "refused", "failed", "cancelled", "expired"})
+
+#: The A2A task state that a client of that protocol would be shown (DESIGN §5).
+A2A_STATE: dict[str, str] = {
+    "queued": "submitted",
+    "running": "working",
+    "waiting-input": "input-required",
+    "waiting-human": "input-required",
+    "waiting-join": "working",
+    "paused": "input-required",
+    "done": "completed",
+    "refused": "rejected",
+    "failed": "failed",
+    "cancelled": "canceled",
+    "expired": "failed",
+}
+
+_OPEN: tuple[Status, ...] = ("queued", "running", "waiting-input", "waiting-human")
+_ANY: tuple[Status, ...] = (*_OPEN, "done", "refused", "failed", "cancelled", "expired")
+_RESTING: tuple[Status, ...] = ("queued", "waiting-input", "waiting-human")
+
+#: Event → (the statuses in which it may occur, the statuses that it may lead to; () for: unchanged).
+#: An empty first part means that the event opens the log. The diagram in the docs is drawn from this.
+TRANSITIONS: dict[str, tuple[tuple[Status, ...], tuple[Status, ...]]] = {
+    "SessionOpened": ((), ("queued",)),
+    "StageEntered": (_RESTING, ("queued",)),
+    "PackIssued": ((*_RESTING, "failed"), ("queued",)),
+    "Claimed": (("queued",), ("running",)),
+    "ClaimReleased": (("running",), _RESTING),
+    "LeaseLost": (("running",), _RESTING),
+    "Checkpointed": (("running",), ()),
+    "ToolCalled": (("running",), ()),
+    "ToolDenied": (("running",), ()),
+    "EffectProposed": (("running",), _RESTING),
+    "EffectIntended": (("running",), ()),
+    "EffectDone": (_ANY, _RESTING),
+    "EffectFailed": (_ANY, _RESTING),
+    "EffectUnknown": (_OPEN, ()),
+    "EffectSettled": (_ANY, _RESTING),
+    "Returned": (("running",), _RESTING),
+    "ReturnFenced": (_ANY, ()),
+    "ReturnRejected": (_OPEN, _RESTING),
+    "InputRequested": (_RESTING, ("waiting-input",)),
+    "InputProvided": (_OPEN, _RESTING),
+    "Escalated": (_RESTING, ()),
+    "TicketOpened": (_ANY, ("waiting-human",)),
+    "TicketResolved": (_ANY, _RESTING),
+    "TicketWithdrawn": (_ANY, _RESTING),
+    "Paused": (_OPEN, _RESTING),
+    "Resumed": (_OPEN, ()),
+    "Ending": (_OPEN, _RESTING),
+    "Completed": (_RESTING, ("done",)),
+    "Refused": (_RESTING, ("refused",)),
+    "Failed": (_RESTING, ("failed",)),
+    "Cancelled": (_OPEN, ("cancelled",)),
+    "Expired": (_OPEN, ("expired",)),
+}
+
+
+class Issued(Record, frozen=True, kw_only=True):
+    """The pack that is in the queue, or claimed. ``tools``: name → digest of its specification."""
+
+    attempt: int
+    cause: Cause
+    digest: str
+    role: str
+    lease_ms: int
+    solo: bool = False
+    priority: int = 0
+    tools: dict[str, str] = {}
+
+
+class ClaimHeld(Record, frozen=True, kw_only=True):
+    """The worker that holds the attempt."""
+
+    claim_id: str
+    attempt: int
+    by: str
+    agent: str = ""
+    agent_version: str = ""
+    model: str = ""
+
+
+class Snapshot(Record, frozen=True, kw_only=True):
+    """The last valid intermediate state of the step."""
+
+    attempt: int
+    data: Any
+    counters: dict[str, int] = {}
+
+
+class Approval(Record, frozen=True, kw_only=True):
+    """A person's yes to one exact action."""
+
+    ticket_no: int
+    by: str
+    action: str
+    valid_until: int
+    spent: bool = False
+
+
+class Effect(Record, frozen=True, kw_only=True):
+    """A row of the ledger (DESIGN §6).
+
+    ``args`` and ``result`` are None where they are large or old; then ``args_seq`` and ``result_seq``
+    name the events that hold them. ``claims`` are the claims that intended it, the last one last;
+    ``attempts`` counts them. ``edited`` are a person's arguments, which run in place of ``args``.
+    """
+
+    effect_id: str
+    ordinal: int
+    step: int
+    tool: str
+    tool_digest: str
+    identity: str
+    n: int
+    status: EffectStatus
+    by: str
+    args: dict[str, Any] | None
+    args_digest: str
+    args_seq: int
+    result: Any = None
+    result_seq: int | None = None
+    error: str = ""
+    claims: list[str] = []
+    attempts: int = 0
+    repeat: bool = False
+    approval: Approval | None = None
+    edited: dict[str, Any] | None = None
+    edited_identity: str = ""
+    touched: int = 0
+
+
+class Read(Record, frozen=True, kw_only=True):
+    """A reading call of this step; ``kept`` where its result stands here."""
+
+    tool: str
+    args: Any
+    args_digest: str
+    result_digest: str
+    at: int
+    kept: bool = False
+    result: Any = None
+    fresh_for_ms: int | None = None
+
+
+class Asked(Record, frozen=True, kw_only=True):
+    """A question of this step, and its answer once there is one."""
+
+    attempt: int
+    id: str
+    text: str
+    schema: Schema
+    ask: str
+    answered: bool = False
+    value: Any = None
+    by: str = ""
+
+
+class Ticket(Record, frozen=True, kw_only=True):
+    """An open ticket."""
+
+    ticket_no: int
+    version: int = 1
+    kind: TicketKind
+    queue: str
+    why: str
+    actions: list[Resolution]
+    about: str = ""
+    action: str = ""
+    opened_at: int
+
+
+class FeedbackItem(Record, frozen=True, kw_only=True):
+    """Why an attempt of this step did not count."""
+
+    attempt: int
+    kind: str
+    text: str
+
+
+class Owed(Record, frozen=True, kw_only=True):
+    """A pack that will be issued once nothing stands in its way, not before ``at``."""
+
+    cause: Cause
+    at: int
+    lost: bool = False
+
+
+class Outcome(Record, frozen=True, kw_only=True):
+    """How the session ended."""
+
+    result: str
+    output: Any = None
+    reason: str = ""
+    policy: str = ""
+
+
+class State(Record, frozen=True, kw_only=True):
+    """A session, as of event ``seq``. ``head`` is the digest of that event; ``data`` the overlaid inputs."""
+
+    spec: str = STATE_SPEC
+    session_id: str
+    task_id: str
+    task_name: str
+    key: str
+    plan: PlanRef
+    by: str
+    opened_at: int
+    parent: Parent | None = None
+    resources: list[Resource] = []
+    trace: str = ""
+    data: dict[str, Any] = {}
+    status: Status = "queued"
+    paused: bool = False
+    resume_at: int | None = None
+    ending: EndingStatus | None = None
+    ending_reason: str = ""
+    outcome: Outcome | None = None
+    stage: str = ""
+    step: int = 0
+    human: bool = False
+    deadline: int | None = None
+    entries: dict[str, int] = {}
+    attempt: int = 0
+    issued: Issued | None = None
+    claim: ClaimHeld | None = None
+    owed: Owed | None = None
+    failures: int = 0
+    lost: int = 0
+    settles_lost: int = 0
+    snapshot: Snapshot | None = None
+    effects: list[Effect] = []
+    reads: list[Read] = []
+    reads_left_out: int = 0
+    questions: list[Asked] = []
+    feedback: list[FeedbackItem] = []
+    tickets: list[Ticket] = []
+    tickets_opened: int = 0
+    #: The accepted return, or a person's output, whose consequences are not drawn yet.
+    kept: Return | None = None
+    completed: dict[str, Any] | None = None
+    fenced: int = 0
+    seq: int = 0
+    at: int = 0
+    head: str = ""
+
+    def effect(self, effect_id: str) -> Effect | None:
+        """Return the ledger's row of an effect."""
+        return next((effect for effect in self.effects if effect.effect_id == effect_id), None)
+
+    def ticket(self, ticket_no: int) -> Ticket | None:
+        """Return an open ticket."""
+        return next((ticket for ticket in self.tickets if ticket.ticket_no == ticket_no), None)
+
+    @property
+    def shown_status(self) -> str:
+        """The status as users see it: ``paused`` overlays the status beneath."""
+        return "paused" if self.paused and self.status not in TERMINAL else self.status
+
+    @property
+    def over(self) -> bool:
+        """Whether the session has ended."""
+        return self.status in TERMINAL
+
+    def unfinished(self) -> list[Effect]:
+        """Return the effects of which nobody knows yet how they ended."""
+        return [effect for effect in self.effects if effect.status in ("intended", "unknown")]
+
+    def unknown(self) -> list[Effect]:
+        """Return the effects that must be settled."""
+        return [effect for effect in self.effects if effect.status == "unknown"]
+
+
+def resting_status(state: State) -> Status:
+    """Return the status of an open session from its facts: who has to act next."""
+    if state.claim:
+        return "running"
+    if state.issued:
+        return "queued"
+    if any(ticket.kind != "question" for ticket in state.tickets):
+        return "waiting-human"
+    if any(not question.answered for question in state.questions):
+        return "waiting-input"
+    return "queued"
