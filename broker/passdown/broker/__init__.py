@@ -1,0 +1,17 @@
+"""The broker: controller, stores, tick and pools, and `Broker`, through which producers use them."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from passdown.broker.client import Broker, Session
+
+__all__ = ["Broker", "Session"]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first asked for: the pure core below this package must not bring stores and queues along.
+    if name in __all__:
+        from passdown.broker import client  # noqa: PLC0415
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

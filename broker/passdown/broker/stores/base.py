@@ -1,0 +1,410 @@
+"""What a store must do: ten methods, no policy. Every store passes `tests/conformance/store_suite.py`.
+
+The rules live in the core; a store compares a version, writes, and keeps time. All times that a store
+hands out are its own clock in whole milliseconds since the epoch; times given to it are durations, so
+that no other machine's clock matters. Every method may raise Unavailable, after which nothing, or all,
+of what was asked has happened: retry with the same command id.
+"""
+
+from typing import Literal, Protocol
+
+from passdown.contracts.codec import Record
+from passdown.contracts.commands import DueKind
+from passdown.contracts.plans import PlanRef
+from passdown.contracts.tools import ToolSpec
+
+
+class SessionRow(Record, frozen=True, kw_only=True):
+    """What sessions are found by."""
+
+    session_id: str
+    task_id: str
+    task_name: str
+    key: str
+    plan: str
+    stage: str
+    status: str
+    version: int
+    opened_at: int
+    updated_at: int
+
+
+class TicketRow(Record, frozen=True, kw_only=True):
+    """What tickets are found by; only open ones have a row."""
+
+    session_id: str
+    ticket_no: int
+    version: int
+    kind: str
+    queue: str
+    why: str
+    about: str = ""
+    opened_at: int
+
+
+class Enqueue(Record, frozen=True, kw_only=True):
+    """Put a pack on its role queue; it replaces what the session has there."""
+
+    role: str
+    step: int
+    attempt: int
+    digest: str
+    pack: bytes
+    priority: int = 0
+    solo: bool = False
+
+
+class DueEntry(Record, frozen=True, kw_only=True):
+    """Something that a session waits for: due ``after_ms`` from the commit. ``at`` names it to `decide`."""
+
+    kind: DueKind
+    subject: str
+    at: int
+    after_ms: int
+
+
+class Lease(Record, frozen=True, kw_only=True):
+    """A claim's lease begins with this commit."""
+
+    claim_id: str
+    role: str
+    lease_ms: int
+
+
+class Commit(Record, frozen=True, kw_only=True):
+    """One atomic step of one session.
+
+    ``expected`` is the version that the state was loaded at (0: the session must not exist);
+    ``events`` are the logged events ``expected + 1 …``, so the version after is ``expected + len(events)``.
+    A command id that is recorded already wins over the comparison of versions.
+    """
+
+    session_id: str
+    command_id: str
+    #: Digest of the command's content: the same id with another content is a conflict.
+    command_digest: str
+    expected: int
+    events: list[bytes]
+    state: bytes
+    row: SessionRow
+    reply: bytes
+    #: A pack to enqueue, "withdraw" for what is queued, or None to leave the queue alone.
+    queue: Enqueue | Literal["withdraw"] | None = None
+    #: All due entries and all open tickets of the session from here on; None leaves them alone.
+    dues: list[DueEntry] | None = None
+    tickets: list[TicketRow] | None = None
+    #: A lease that begins, or what becomes of the one held; None leaves it alone. "end" removes it.
+    #: "cancel": `renew` answers *cancelled* and no longer extends it; it still falls due.
+    #: "tell": the claim is over; `renew` answers *cancelled* until it would have run out, it never falls due.
+    lease: Lease | Literal["end", "cancel", "tell"] | None = None
+
+
+class Committed(Record, frozen=True, kw_only=True, tag=True):
+    """Written. ``ring``: the roles whose pools must be told (DESIGN §4, doorbells)."""
+
+    version: int
+    now: int
+    ring: list[str] = []
+
+
+class Repeated(Record, frozen=True, kw_only=True, tag=True):
+    """The command id is recorded already, with the same content: nothing was written."""
+
+    reply: bytes
+
+
+class Stale(Record, frozen=True, kw_only=True, tag=True):
+    """Nothing was written: the version moved on (or, with ``clash``, the command id has another content)."""
+
+    version: int
+    clash: bool = False
+
+
+Outcome = Committed | Repeated | Stale
+
+
+class Loaded(Record, frozen=True, kw_only=True):
+    """A session as it stands. ``state`` is None where there is none; ``catalog`` counts registrations.
+
+    ``reply`` is the recorded outcome of the command id that was asked for, ``clash`` says that it was
+    recorded with another content.
+    """
+
+    state: bytes | None
+    version: int
+    now: int
+    catalog: int
+    reply: bytes | None = None
+    clash: bool = False
+
+
+class TakeRequest(Record, frozen=True, kw_only=True):
+    """Take up to ``slots`` packs of a role: by score, reserved for ``claim_by_ms``.
+
+    With ``holding`` true the drain holds other packs, so solo ones are left; a solo pack that is taken
+    comes alone. ``role_limit`` and ``task_limit`` bound what runs at once, counted from live leases and
+    reservations, never from a counter (0: no limit).
+    """
+
+    role: str
+    slots: int
+    claim_by_ms: int
+    holding: bool = False
+    role_limit: int = 0
+    task_limit: int = 0
+
+
+class TakenPack(Record, frozen=True, kw_only=True):
+    """A pack with the state that it belongs to, so that the claim can be decided without a load."""
+
+    session_id: str
+    step: int
+    attempt: int
+    pack: bytes
+    state: bytes
+    version: int
+    solo: bool
+
+
+class Taken(Record, frozen=True, kw_only=True):
+    """``more``: takeable packs remain, so ring on. Taking cleared the role's bell."""
+
+    packs: list[TakenPack]
+    more: bool
+    now: int
+    catalog: int
+
+
+class HandBack(Record, frozen=True, kw_only=True):
+    """End a reservation before the claim; takeable again after ``after_ms``. ``why`` is shown by `status`."""
+
+    session_id: str
+    step: int
+    attempt: int
+    after_ms: int
+    why: str
+
+
+class Renewal(Record, frozen=True, kw_only=True):
+    """Keep a lease: it runs ``lease_ms`` from now."""
+
+    session_id: str
+    claim_id: str
+    lease_ms: int
+
+
+Verdict = Literal["held", "lost", "cancelled"]
+
+
+class DueRequest(Record, frozen=True, kw_only=True):
+    """Reserve up to ``limit`` due entries for ``reserve_ms``, and ring for roles that wait in vain.
+
+    ``elapsed_ms`` is how long ago this tick asked last by its monotonic clock (None: never). Where the
+    store's clock went further ahead than that since any tick last asked, all leases are postponed by the
+    jump first.
+    """
+
+    limit: int
+    reserve_ms: int
+    elapsed_ms: int | None = None
+
+
+class DueNow(Record, frozen=True, kw_only=True):
+    """A reserved due entry; for ``lease`` the subject is the claim's id and ``at`` is 0."""
+
+    session_id: str
+    kind: DueKind
+    subject: str
+    at: int
+
+
+class Dues(Record, frozen=True, kw_only=True):
+    """``next_ms``: until the earliest unreserved entry, at most a minute. ``ring``: roles to ring for."""
+
+    entries: list[DueNow]
+    ring: list[str]
+    now: int
+    next_ms: int
+    #: By how much leases were postponed because the clock had jumped.
+    postponed_ms: int = 0
+
+
+class Documents(Record, frozen=True, kw_only=True, tag=True):
+    """Register plans and tools: kept by digest, and current under their name. Raises `catalog`."""
+
+    plans: list[tuple[PlanRef, bytes]] = []
+    tools: list[tuple[str, ToolSpec]] = []
+
+
+class Quarantine(Record, frozen=True, kw_only=True, tag=True):
+    """Keep what was refused, for inspection (rule 11)."""
+
+    source: str
+    reason: str
+    body: bytes
+
+
+class Count(Record, frozen=True, kw_only=True, tag=True):
+    """Count something beside the state (rule 2: fenced returns beyond the cap)."""
+
+    session_id: str
+    name: str
+
+
+Put = Documents | Quarantine | Count
+
+
+class FindSessions(Record, frozen=True, kw_only=True, tag=True):
+    """Sessions, newest first; ``before`` is the last session id of the page before. Answers list[SessionRow]."""
+
+    status: str | None = None
+    plan: str | None = None
+    task: str | None = None
+    limit: int = 50
+    before: str | None = None
+
+
+class FindTickets(Record, frozen=True, kw_only=True, tag=True):
+    """Open tickets, oldest first. Answers list[TicketRow]."""
+
+    queue: str | None = None
+    session_id: str | None = None
+    limit: int = 50
+
+
+class FindQueues(Record, frozen=True, kw_only=True, tag=True):
+    """Depth and age of each role queue. Answers list[QueueRow]."""
+
+
+class FindCatalog(Record, frozen=True, kw_only=True, tag=True):
+    """What is registered now. Answers Catalog."""
+
+
+class FindDocument(Record, frozen=True, kw_only=True, tag=True):
+    """A plan or tool by digest. Answers bytes, or None."""
+
+    digest: str
+
+
+class FindPack(Record, frozen=True, kw_only=True, tag=True):
+    """The pack that an attempt was given. Answers bytes, or None."""
+
+    session_id: str
+    step: int
+    attempt: int
+
+
+class FindBeside(Record, frozen=True, kw_only=True, tag=True):
+    """What stands beside a session's state. Answers Beside."""
+
+    session_id: str
+
+
+class FindQuarantine(Record, frozen=True, kw_only=True, tag=True):
+    """What was refused, newest first. Answers list[QuarantineRow]."""
+
+    limit: int = 50
+
+
+class QueueRow(Record, frozen=True, kw_only=True):
+    """One role queue: ``ready`` may be taken, ``reserved`` is taken but not claimed, ``running`` is claimed."""
+
+    role: str
+    ready: int
+    reserved: int
+    running: int
+    oldest_ms: int
+
+
+class Catalog(Record, frozen=True, kw_only=True):
+    """Current names → digests (plans as ``name@version``), and the registrations so far."""
+
+    version: int
+    plans: dict[str, str]
+    tools: dict[str, str]
+
+
+class Beside(Record, frozen=True, kw_only=True):
+    """Lease of the running claim (milliseconds left, None: none), last hand-back, and what is only counted."""
+
+    lease_left_ms: int | None = None
+    handed_back: str = ""
+    counts: dict[str, int] = {}
+
+
+class QuarantineRow(Record, frozen=True, kw_only=True):
+    """One refused message."""
+
+    id: int
+    at: int
+    source: str
+    reason: str
+    body: bytes
+
+
+class Store(Protocol):
+    """The truth (rule 1). Thread-safe; several processes may use one store."""
+
+    def load(self, session_id: str, command_id: str = "", command_digest: str = "") -> Loaded:
+        """Return the session's state, and the recorded outcome of `command_id` if one is named."""
+        ...
+
+    def commit(
+        self, commits: list[Commit], take: TakeRequest | None = None
+    ) -> tuple[list[Outcome], Taken | None]:
+        """Write each commit as one atomic step (each by itself), then take; all in one round trip."""
+        ...
+
+    def take(self, request: TakeRequest) -> Taken:
+        """Reserve packs of a role, and clear its bell in the same atomic step."""
+        ...
+
+    def hand_back(self, back: HandBack) -> None:
+        """End a reservation; without effect where the pack was claimed or withdrawn meanwhile."""
+        ...
+
+    def renew(self, renewals: list[Renewal]) -> list[Verdict]:
+        """Keep leases; a lease that ran out but was not declared lost yet is still good."""
+        ...
+
+    def due(self, request: DueRequest) -> Dues:
+        """Reserve what is due, in order of time; an entry that is not dealt with comes again."""
+        ...
+
+    def events(self, session_id: str, after: int = 0, limit: int = 1000) -> list[bytes]:
+        """Return logged events in order, from seq `after` + 1."""
+        ...
+
+    def find(self, query: "Query") -> "Found":
+        """Answer a query; each says what it answers."""
+        ...
+
+    def put(self, what: Put) -> None:
+        """Register documents, quarantine a message, or count something."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+
+Query = (
+    FindSessions
+    | FindTickets
+    | FindQueues
+    | FindCatalog
+    | FindDocument
+    | FindPack
+    | FindBeside
+    | FindQuarantine
+)
+Found = (
+    list[SessionRow]
+    | list[TicketRow]
+    | list[QueueRow]
+    | list[QuarantineRow]
+    | Catalog
+    | Beside
+    | bytes
+    | None
+)
