@@ -36,11 +36,11 @@ def transport_of(store_url: str, transport_url: str = "") -> Transport:
     ``memory://`` serves one process; ``filesystem://`` processes on one machine.
     """
     if transport_url.startswith("memory:"):
-        return Transport("memory://", {"polling_interval": 0.01})
+        return Transport("memory://localhost", {"polling_interval": 0.01})
     path = store_url.removeprefix(SQLITE) or "passdown.db"
     if transport_url in ("", "filesystem://"):
         if path == ":memory:":
-            return Transport("memory://", {"polling_interval": 0.01})
+            return Transport("memory://localhost", {"polling_interval": 0.01})
         return _beside(Path(f"{path}.bells"))
     if transport_url.startswith("filesystem://"):
         return _beside(Path(transport_url.removeprefix("filesystem://")))

@@ -8,16 +8,17 @@
 """
 
 import getpass
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar, cast
 from uuid import uuid4
 
 from passdown.broker.app import App, compose
 from passdown.broker.core.state import Outcome, State
-from passdown.broker.plans import compile_plan, delegate_plan, load_plan
 from passdown.broker.plans import Plan as AuthoredPlan
+from passdown.broker.plans import compile_plan, delegate_plan, load_plan
 from passdown.broker.stores.base import (
     Beside,
     Documents,
@@ -30,12 +31,11 @@ from passdown.broker.stores.base import (
 )
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
-from passdown.contracts.codec import check, convert, decode_any, encode, plain
+from passdown.contracts.codec import convert, decode_any, encode, plain
 from passdown.contracts.errors import ContractError, NotFound, Unavailable
 from passdown.contracts.events import Logged, Resolution
 from passdown.contracts.pack import Pack, Resource, read_pack
 from passdown.contracts.plans import Plan, PlanRef, plan_ref
-from passdown.contracts.replies import Opened
 from passdown.contracts.schema import Schema
 from passdown.contracts.tools import ToolSpec, tool_digest
 
@@ -50,10 +50,12 @@ class Broker:
 
     def __init__(self, app: App, by: str | None = None) -> None:
         self.app = app
-        self.by = convert(by or me(), cmd.Principal, what="principal")
+        self.by = _principal(by or me())
 
     @classmethod
-    def connect(cls, url: str = "sqlite:///passdown.db", *, transport: str = "", by: str | None = None) -> "Broker":
+    def connect(
+        cls, url: str = "sqlite:///passdown.db", *, transport: str = "", by: str | None = None
+    ) -> "Broker":
         """Open the store at `url`. `by` is the principal that acts (``user:ann``).
 
         Raises ContractError for an address that is none, Unavailable where the store cannot be opened.
@@ -64,7 +66,7 @@ class Broker:
         """Let go of the store and the transport."""
         self.app.close()
 
-    def __enter__(self) -> "Broker":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -108,20 +110,18 @@ class Broker:
         given = plain(inputs if inputs is not None else {}, what="inputs")
         if not isinstance(given, dict):
             raise ContractError("inputs", "expected a JSON object")
-        body = cmd.Submit(
-            key=key or uuid4().hex,
-            plan=ref,
-            inputs=given,
-            task_name=task,
-            resources=resources or [],
-            trace=trace,
+        body = _checked(
+            cmd.Submit(
+                key=key or uuid4().hex,
+                plan=ref,
+                inputs=cast("dict[str, Any]", given),
+                task_name=task,
+                resources=resources or [],
+                trace=trace,
+            )
         )
-        check(body.key, what="key")
-        body = convert(encode_builtins(body), cmd.Submit, what="submit")
         session_id = ids.session_id(body.key)
-        done = self.app.controller.run(session_id, body, self.by)
-        if not isinstance(done.reply, Opened):
-            raise AssertionError(f"a submit is answered by {type(done.reply).__name__}")
+        self.app.controller.run(session_id, body, self.by)
         return Session(self, session_id)
 
     def delegate(
@@ -162,18 +162,28 @@ class Broker:
     ) -> list[SessionRow]:
         """Return sessions, newest first; `before` is the last id of the page before."""
         query = FindSessions(status=status, plan=plan, task=task, limit=limit, before=before)
-        found = self.app.store.find(query)
-        return [row for row in found if isinstance(row, SessionRow)] if isinstance(found, list) else []
+        return cast("list[SessionRow]", self.app.store.find(query))
 
-    def tickets(self, *, queue: str | None = None, session_id: str | None = None, limit: int = 50) -> list[TicketRow]:
+    def tickets(
+        self, *, queue: str | None = None, session_id: str | None = None, limit: int = 50
+    ) -> list[TicketRow]:
         """Return open tickets, oldest first."""
-        found = self.app.store.find(FindTickets(queue=queue, session_id=session_id, limit=limit))
-        return [row for row in found if isinstance(row, TicketRow)] if isinstance(found, list) else []
+        query = FindTickets(queue=queue, session_id=session_id, limit=limit)
+        return cast("list[TicketRow]", self.app.store.find(query))
 
 
-def encode_builtins(body: cmd.Submit) -> dict[str, Any]:
-    """Return a command as plain data, so that `convert` checks the constraints of its fields."""
-    return plain(body, what="submit")
+def _principal(name: str) -> str:
+    if not re.match(cmd.PRINCIPAL_PATTERN, name):
+        raise ContractError("principal", f"expected kind:name, for example user:ann, got {name!r}")
+    return name
+
+
+B = TypeVar("B", cmd.Submit, cmd.Resolve)
+
+
+def _checked(body: B) -> B:
+    """Return a command after checking the constraints of its fields, which constructing it does not."""
+    return convert(plain(body, what="command"), type(body), what=type(body).__name__.lower())
 
 
 class Session:
@@ -207,7 +217,9 @@ class Session:
                 return state.outcome
             left = deadline - time.monotonic()
             if left <= 0:
-                raise Unavailable(f"the result of {self.id}", f"after {timeout_s:g} s it is {state.shown_status}")
+                raise Unavailable(
+                    f"the result of {self.id}", f"after {timeout_s:g} s it is {state.shown_status}"
+                )
             time.sleep(min(wait, left))
             wait = min(wait * 1.5, 0.25)
 
@@ -225,10 +237,7 @@ class Session:
 
     def beside(self) -> Beside:
         """Return what stands beside the state: the running lease, the last hand-back, counts."""
-        found = self._broker.app.store.find(FindBeside(session_id=self.id))
-        if not isinstance(found, Beside):
-            raise AssertionError("FindBeside answers Beside")
-        return found
+        return cast("Beside", self._broker.app.store.find(FindBeside(session_id=self.id)))
 
     def pack(self, step: int, attempt: int) -> Pack:
         """Return what an attempt was given; raises NotFound."""
@@ -252,8 +261,10 @@ class Session:
     ) -> None:
         """Decide a ticket. Raises Conflict (no longer open), Denied (not allowed), ContractError (value)."""
         given = plain(value, what="resolution")
-        body = cmd.Resolve(ticket_no=ticket_no, version=version, resolution=resolution, value=given, note=note)
-        self._run(convert(plain(body, what="resolution"), cmd.Resolve, what="resolution"))
+        body = cmd.Resolve(
+            ticket_no=ticket_no, version=version, resolution=resolution, value=given, note=note
+        )
+        self._run(_checked(body))
 
     def cancel(self, reason: str = "") -> None:
         """Call the session off."""

@@ -12,8 +12,6 @@ from uuid import uuid4
 import kombu
 import structlog
 
-from passdown.contracts.errors import Unavailable
-
 DRAIN_TASK = "passdown.drain"
 
 _log = structlog.get_logger("passdown.doorbell")
@@ -42,38 +40,48 @@ class KombuDoorbell:
     """Rings over any transport of kombu. Thread-safe; opens its connection when it first rings."""
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
-        self._connection = kombu.Connection(url, transport_options=options or {}, connect_timeout=5)
+        self._url = url
+        self._options = options or {}
         self._lock = threading.Lock()
+        self._connection: kombu.Connection | None = None
         self._producer: kombu.Producer | None = None
 
     def ring(self, role: str) -> None:
         """Publish one doorbell; where the queue is away, say so in the log and leave it to the tick."""
-        try:
-            self._publish(role)
-        except Exception as error:  # noqa: BLE001 - each transport raises its own; none may undo a commit
-            self._producer = None
-            _log.warning("doorbell.lost", role=role, error=str(Unavailable("the doorbell", repr(error))))
+        with self._lock:
+            try:
+                self._publish(role)
+            except Exception as error:  # noqa: BLE001 - each transport raises its own; none may undo a commit
+                self._let_go()
+                _log.warning("doorbell.lost", role=role, error=repr(error))
 
     def _publish(self, role: str) -> None:
-        with self._lock:
-            if self._producer is None:
-                self._connection.close()
-                self._producer = kombu.Producer(self._connection.channel())
-            queue = queue_name(role)
-            self._producer.publish(
-                message(role),
-                routing_key=queue,
-                exchange="",
-                content_type="application/json",
-                content_encoding="utf-8",
-                declare=[kombu.Queue(queue, routing_key=queue)],
-            )
+        if self._producer is None:
+            self._connection = kombu.Connection(self._url, transport_options=self._options, connect_timeout=5)
+            self._producer = kombu.Producer(self._connection.channel())
+        queue = queue_name(role)
+        self._producer.publish(
+            message(role),
+            routing_key=queue,
+            exchange="",
+            content_type="application/json",
+            content_encoding="utf-8",
+            declare=[kombu.Queue(queue, routing_key=queue)],
+        )
+
+    def _let_go(self) -> None:
+        connection, self._connection, self._producer = self._connection, None, None
+        if connection is None:
+            return
+        try:
+            connection.release()
+        except Exception as error:  # noqa: BLE001 - it is broken already
+            _log.debug("doorbell.release_failed", error=repr(error))
 
     def close(self) -> None:
         """Let go of the connection."""
         with self._lock:
-            self._producer = None
-            self._connection.close()
+            self._let_go()
 
 
 class SilentDoorbell:

@@ -48,7 +48,13 @@ class Pool:
     """Runs drains for some roles in threads of this process until stopped."""
 
     def __init__(
-        self, runtime: Runtime, doorbell: Doorbell, transport: Transport, roles: list[str], *, concurrency: int = 8
+        self,
+        runtime: Runtime,
+        doorbell: Doorbell,
+        transport: Transport,
+        roles: list[str],
+        *,
+        concurrency: int = 8,
     ) -> None:
         self._runtime = runtime
         self._doorbell = doorbell
@@ -69,18 +75,18 @@ class Pool:
         with self._lock:
             self._active += 1
         try:
-            more = self._runtime.drain(role)
+            more = self._runtime.drain(role, self._ring_on)
         finally:
             with self._lock:
                 self._active -= 1
         if more and not self._stopping.is_set():
             self._doorbell.ring(role)
 
-    def more(self, role: str) -> None:
-        """Ring on while a drain goes on, where this pool has slots that sleep."""
+    def _ring_on(self, role: str) -> None:
+        """Ring while a drain goes on, where this pool has slots that sleep."""
         with self._lock:
             idle = self._active < self._concurrency
-        if idle and role in self._roles:
+        if idle:
             self._doorbell.ring(role)
 
     def run(self) -> None:
@@ -107,7 +113,7 @@ class Pool:
         self._worker = controller
         try:
             controller.start()
-        except Exception:
+        except Exception:  # noqa: BLE001 - each transport raises its own; the consumer starts again
             _log.exception("pool.consumer_failed", roles=self._roles)
         except SystemExit as error:
             # Celery ends its worker this way; here it ends only the consumer.

@@ -70,7 +70,7 @@ class Tick:
         except PassdownError as error:
             _log.warning("tick.failed", session=entry.session_id, kind=entry.kind, error=str(error))
             return False
-        except Exception:
+        except Exception:  # noqa: BLE001 - one broken entry must not stop the sweep
             _log.exception("tick.broken", session=entry.session_id, kind=entry.kind)
             return False
         return True

@@ -1,0 +1,350 @@
+"""Settings: flag, then environment, then ``passdown.toml``, then default (DESIGN §11).
+
+`Settings` is the one table: each field has its name, default, type and meaning, and its environment
+variable is made of its name. ``docs/settings.md`` is generated from it (`settings_page`).
+"""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from passdown.broker.plans.durations import seconds, spell
+from passdown.broker.plans.faults import closest, one_line, show
+from passdown.contracts.errors import ContractError
+
+CONFIG_FILE = "passdown.toml"
+PREFIX = "PASSDOWN_"
+
+_PRINCIPAL = re.compile(r"[a-z]+:[^\s:][^\s]{0,119}")
+_ROLE = re.compile(r"[^\s=,]{1,100}")
+_MOST_RUNNING = 1_000_000
+
+
+def _misfit(expected: str, value: object) -> ValueError:
+    return ValueError(f"expected {expected}, got {show(value)}")
+
+
+def _whole(value: Any, low: int, high: int) -> int:
+    text = value.strip() if isinstance(value, str) else value
+    if isinstance(text, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
+        text = int(text)
+    if isinstance(text, bool) or not isinstance(text, int) or not low <= text <= high:
+        raise _misfit(f"a whole number from {low} to {high}", value)
+    return text
+
+
+def _number(low: int, high: int) -> BeforeValidator:
+    """Accept a whole number within bounds, also written as text."""
+
+    def read(value: Any) -> int:
+        return _whole(value, low, high)
+
+    return BeforeValidator(read)
+
+
+def _duration(shortest: str, longest: str) -> BeforeValidator:
+    """Accept a duration with its unit, or a timedelta, within bounds; returns seconds."""
+    low, high = seconds(shortest), seconds(longest)
+    expected = f"a duration with its unit from {shortest} to {longest}"
+
+    def read(value: Any) -> float:
+        try:
+            found = seconds(value if isinstance(value, timedelta) else _text(value).strip())
+        except (ValueError, OverflowError):
+            raise _misfit(expected, value) from None
+        if not low <= found <= high:
+            raise _misfit(expected, value)
+        return found
+
+    return BeforeValidator(read)
+
+
+def _choice(*words: str) -> BeforeValidator:
+    def read(value: Any) -> str:
+        if value not in words:
+            raise _misfit(f"one of {', '.join(words)}", value)
+        return str(value)
+
+    return BeforeValidator(read)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise _misfit("text", value)
+    return value
+
+
+def _address(value: Any) -> str:
+    if not value:
+        raise _misfit("an address such as sqlite:///passdown.db", value)
+    return _text(value)
+
+
+def _principal(value: Any) -> str:
+    if value != "" and not (isinstance(value, str) and _PRINCIPAL.fullmatch(value)):
+        raise _misfit("kind:name, such as user:ann", value)
+    return value
+
+
+def _list(value: Any) -> list[str]:
+    """Accept a list of names, also written with commas between them."""
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        raise _misfit("a list of names", value)
+    names: list[str] = []
+    for item in cast("list[Any]", items):
+        name = item.strip() if isinstance(item, str) else ""
+        if not name or not name.isprintable():
+            raise _misfit("a list of names", item if item != "" else "an empty one")
+        names.append(name)
+    return names
+
+
+def _role_limits(value: Any) -> dict[str, int]:
+    """Accept a table of role → number, also written as ``cashier=5,desk=2``."""
+    table = value
+    if isinstance(value, str):
+        pairs = [one.partition("=") for one in value.split(",")]
+        table = {role.strip(): number for role, _, number in pairs}
+    if not isinstance(table, Mapping):
+        raise _misfit("a table of role = number", value)
+    limits: dict[str, int] = {}
+    for role, number in cast("Mapping[str, Any]", table).items():
+        if not _ROLE.fullmatch(role):
+            raise _misfit("a role and its limit, such as cashier=5", role)
+        limits[role] = _whole(number, 0, _MOST_RUNNING)
+    return limits
+
+
+def _setting(name: str, kind: str, default: Any, meaning: str) -> Any:
+    return Field(default=default, alias=name, title=kind, description=meaning)
+
+
+class Settings(BaseModel):
+    """What a process is told from outside. Durations are seconds; ``0`` means no limit where that is said."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
+
+    store: Annotated[str, BeforeValidator(_address)] = _setting(
+        "store",
+        "address",
+        "sqlite:///passdown.db",
+        "Where the truth is kept: `sqlite:///PATH`, or `sqlite:///:memory:` for one process.",
+    )
+    transport: Annotated[str, BeforeValidator(_text)] = _setting(
+        "transport",
+        "address",
+        "",
+        "What carries doorbells: `memory://` within one process, `filesystem://FOLDER` between processes of one"
+        " machine. Empty: a folder beside the store.",
+    )
+    principal: Annotated[str, BeforeValidator(_principal)] = _setting(
+        "as",
+        "kind:name",
+        "",
+        "The principal that acts, such as `user:ann`. Empty: the operating system's user.",
+    )
+    claim_by_s: Annotated[float, _duration("100ms", "1h")] = _setting(
+        "claim_by",
+        "duration",
+        10.0,
+        "How long a taken pack is reserved; one not claimed by then is takeable again.",
+    )
+    concurrency: Annotated[int, _number(1, 1000)] = _setting(
+        "concurrency", "number", 8, "Packs that one worker process runs at once, 1 to 1000."
+    )
+    role_limits: Annotated[dict[str, int], BeforeValidator(_role_limits)] = _setting(
+        "limits.roles",
+        "role = number",
+        {},
+        "Packs of a role that run at once, over all workers; 0 or absent: no limit. All workers should say the same.",
+    )
+    task_limit: Annotated[int, _number(0, _MOST_RUNNING)] = _setting(
+        "limits.task", "number", 0, "Packs of one task that run at once, over all workers; 0: no limit."
+    )
+    tick_every_s: Annotated[float, _duration("10ms", "1m")] = _setting(
+        "tick_every",
+        "duration",
+        1.0,
+        "The longest wait between two looks at what is due, and so how late a timer, a lost lease or a lost"
+        " doorbell is seen.",
+    )
+    store_patience_s: Annotated[float, _duration("100ms", "1h")] = _setting(
+        "store_patience",
+        "duration",
+        20.0,
+        "How long a command is tried again while the store does not answer.",
+    )
+    modules: Annotated[list[str], BeforeValidator(_list)] = _setting(
+        "modules",
+        "list",
+        [],
+        "Python modules with agents and tools, for `up` and `worker`: dotted names, or paths of `.py` files.",
+    )
+    plans: Annotated[list[str], BeforeValidator(_list)] = _setting(
+        "plans", "list", [], "Plan files that `up` registers when it starts."
+    )
+    log_level: Annotated[str, _choice("debug", "info", "warning", "error")] = _setting(
+        "log_level", "word", "info", "The least that is logged: `debug`, `info`, `warning` or `error`."
+    )
+    log_format: Annotated[str, _choice("console", "json")] = _setting(
+        "log_format", "word", "console", "How logs look: `console` for people, `json` for machines."
+    )
+
+    @property
+    def claim_by_ms(self) -> int:
+        """`claim_by` in milliseconds."""
+        return int(self.claim_by_s * 1000)
+
+    @property
+    def tick_every_ms(self) -> int:
+        """`tick_every` in milliseconds."""
+        return int(self.tick_every_s * 1000)
+
+
+class Row(NamedTuple):
+    """One setting: ``field`` is the attribute of `Settings`, ``kind`` its type in a word or two."""
+
+    name: str
+    field: str
+    env: str
+    kind: str
+    default: Any
+    meaning: str
+
+
+class Loaded(NamedTuple):
+    """Settings, and by name where each came from: a flag, a variable, a file, or ``default``."""
+
+    settings: Settings
+    origins: dict[str, str]
+
+
+def _row(field: str, info: FieldInfo) -> Row:
+    name = info.alias or field
+    return Row(name, field, env_name(name), info.title or "", info.default, info.description or "")
+
+
+def env_name(name: str) -> str:
+    """Return the environment variable of a setting: ``limits.task`` is ``PASSDOWN_LIMITS_TASK``."""
+    return PREFIX + name.upper().replace(".", "_")
+
+
+ROWS: dict[str, Row] = {
+    row.name: row for row in (_row(field, info) for field, info in Settings.model_fields.items())
+}
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    config: Path | str | None = None,
+) -> Loaded:
+    """Return the settings and where each came from.
+
+    `flags` are by name; `config` is read in place of a ``passdown.toml`` in the working directory, and
+    must be there. A variable that is empty counts as not set. Relative paths in a file are relative to
+    its folder. Raises ContractError, which names the setting, its origin, what was expected and what came.
+    """
+    path = Path(config or CONFIG_FILE)
+    variables = os.environ if environ is None else environ
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(ROWS, "default")
+
+    def lay(layer: Mapping[str, Any], origin: str = "") -> None:
+        values.update(layer)
+        origins.update({name: origin or env_name(name) for name in layer})
+
+    if config is not None or path.exists():
+        lay(_from_file(path), str(path))
+    lay({row.name: variables[row.env] for row in ROWS.values() if variables.get(row.env)})
+    lay(_known(flags or {}, "flags"), "flag")
+    try:
+        return Loaded(Settings.model_validate(values), origins)
+    except ValidationError as error:
+        raise _refused(error, origins) from None
+
+
+def _refused(error: ValidationError, origins: Mapping[str, str]) -> ContractError:
+    found = error.errors(include_url=False)
+    said = [(str(one["loc"][0]), one["msg"].removeprefix("Value error, ")) for one in found]
+    (name, problem), *others = said
+    rest = f" (and {'; '.join(f'{other}: {what}' for other, what in others)})" if others else ""
+    return ContractError(f"setting {name} ({origins.get(name, 'default')})", problem + rest)
+
+
+def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables that look like settings and are none, with what to do about each."""
+    known = [row.env for row in ROWS.values()]
+    return {
+        name: closest(name, known)
+        for name in sorted(environ)
+        if name.startswith(PREFIX) and name not in known
+    }
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    what = one_line(str(path))
+    try:
+        data = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise ContractError(what, f"cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ContractError(what, f"not TOML: {one_line(str(error))}") from error
+    known = _known(_flat(data), what)
+    return {name: _beside(path.parent, name, value) for name, value in known.items()}
+
+
+def _flat(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Write ``[limits]`` with its keys as ``limits.task``; what is no table there stays as it is."""
+    flat = {key: value for key, value in data.items() if key != "limits" or not isinstance(value, dict)}
+    limits = data.get("limits")
+    if isinstance(limits, dict):
+        flat.update({f"limits.{key}": value for key, value in cast("dict[str, Any]", limits).items()})
+    return flat
+
+
+def _known(values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    for name in values:
+        if name not in ROWS:
+            raise ContractError(what, f"there is no setting {show(name)}; {closest(name, ROWS)}")
+    return dict(values)
+
+
+def _beside(folder: Path, name: str, value: Any) -> Any:
+    """Make what a file in another folder says about paths relative to that folder."""
+    if folder == Path():
+        return value
+    if isinstance(value, list):
+        return [_path_beside(folder, name, one) for one in cast("list[Any]", value)]
+    for scheme in ("sqlite:///", "filesystem://"):
+        if isinstance(value, str) and name in ("store", "transport") and value.startswith(scheme):
+            path = value.removeprefix(scheme)
+            return value if path in ("", ":memory:") else f"{scheme}{folder / path}"
+    return value
+
+
+def _path_beside(folder: Path, name: str, value: Any) -> Any:
+    is_path = isinstance(value, str) and (name == "plans" or value.endswith(".py"))
+    return str(folder / value) if is_path else value
+
+
+def shown(value: Any) -> str:
+    """Return a value as ``passdown.toml`` would write it, without the quotes."""
+    match value:
+        case float():
+            return spell(value)
+        case dict():
+            return ", ".join(f"{key} = {one}" for key, one in cast("dict[str, Any]", value).items())
+        case list():
+            return ", ".join(cast("list[str]", value))
+        case _:
+            return str(value)

@@ -1,0 +1,240 @@
+"""The commits of one write transaction: decided on one by one, written together.
+
+A commit that does not hold (the version moved on, the command is recorded already) is told by a SELECT
+before anything of it is written, so each stands or falls alone without a savepoint. Rows are collected,
+and written a table at a time, which costs a fraction of writing them a commit at a time.
+"""
+
+import sqlite3
+from typing import Any
+
+from passdown.broker.stores.base import (
+    Commit,
+    Committed,
+    DueEntry,
+    Lease,
+    Outcome,
+    Repeated,
+    Stale,
+    TicketRow,
+)
+from passdown.broker.stores.sqlite import statements as sql
+from passdown.broker.stores.sqlite.bells import Bells
+from passdown.broker.stores.sqlite.packed import DueKey, decode_dues, join_events
+from passdown.contracts.codec import encode
+
+#: A priority is worth this much waiting, so that packs of low priority come up in the end.
+PRIORITY_MS = 60_000
+#: Due entries that differ by less are one and the same, reckoned twice: the row is left alone.
+SAME_MS = 100
+
+#: In this order: what goes before what comes.
+_WRITES = (
+    sql.UNQUEUE,
+    sql.FREE,
+    sql.END_LEASE,
+    sql.TURN_LEASE,
+    sql.DROP_DUE,
+    sql.DROP_TICKET,
+    sql.OPEN_SESSION,
+    sql.KEEP_STATUS,
+    sql.MOVE_STATUS,
+    sql.REFILE,
+    sql.LOG,
+    sql.ENQUEUE,
+    sql.BEGIN_LEASE,
+    sql.PUT_DUE,
+    sql.PUT_TICKET,
+)
+_TURNED = {"cancel": "cancelled", "tell": "told"}
+_NO_DUES = b"[]"
+_NO_PACK = (None, None, None, None)
+#: The columns of TICKETS_OF and PUT_TICKET, less the session's number.
+_TICKET_FIELDS = ("ticket_no", "version", "kind", "queue", "why", "about", "opened_at")
+#: What LOOK_UP would say of a session that does not exist.
+_NOBODY = (0, 0, None, "", "", "", 0, None, None, b"[]", None, None, None, None, 0, 0)
+
+
+class Batch:
+    """One write transaction: its connection, its time (store milliseconds), its bells, its pending rows."""
+
+    def __init__(self, db: sqlite3.Connection, now: int) -> None:
+        self.now = now
+        self.bells = Bells(db, now)
+        self._db = db
+        self._cursor = db.cursor()
+        self._rows: dict[str, list[tuple[Any, ...]]] = {}
+        self._touched: set[str] = set()
+        self._last_number = -1
+
+    def settled(self) -> sqlite3.Connection:
+        """Return the connection, with everything written that was pending."""
+        if self._touched:
+            self.flush()
+        return self._db
+
+    def flush(self) -> None:
+        """Write what is pending."""
+        rows = self._rows
+        if rows:
+            run = self._cursor.executemany
+            for statement in _WRITES:
+                if statement in rows:
+                    run(statement, rows[statement])
+            rows.clear()
+        self._touched.clear()
+        self.bells.flush()
+
+    def add(self, commit: Commit, *, taking: str = "") -> Outcome:
+        """Decide on a commit and collect its rows. ``taking`` is the role that the same call takes from.
+
+        That role is not rung for: the take reads the queue after this, and says whether packs remain.
+        """
+        session_id = commit.session_id
+        if session_id in self._touched:
+            self.flush()
+        found = self._cursor.execute(sql.LOOK_UP, (commit.command_id, session_id)).fetchone()
+        if found is None:
+            if commit.expected:
+                return Stale(version=0)
+            found = _NOBODY
+        elif found[10] is not None:
+            if found[10] == commit.command_digest:
+                return Repeated(reply=found[11])
+            return Stale(version=found[1], clash=True)
+        elif found[1] != commit.expected:
+            return Stale(version=found[1])
+        self._touched.add(session_id)
+        self._write(found[0] or self._next_number(), found, commit)
+        version = commit.expected + len(commit.events)
+        return Committed(version=version, now=self.now, ring=self._ring(found, commit, taking))
+
+    def _write(self, n: int, found: tuple[Any, ...], commit: Commit) -> None:
+        role, score, dues = found[7:10]
+        if commit.queue is not None:
+            if role is not None:
+                self._row(sql.UNQUEUE, (role, score, n))
+            if found[14]:
+                self._row(sql.FREE, (n,))
+            role, score = self._enqueue(n, commit)
+        if commit.dues is not None and (commit.dues or dues != _NO_DUES):
+            dues = self._replace_dues(n, dues, commit.dues)
+        self._write_session(n, found, commit, (role, score, dues))
+        self._write_log(n, commit)
+        if commit.lease is not None:
+            self._write_lease(n, found[12], commit)
+        if commit.tickets is not None and (commit.tickets or found[15]):
+            self._replace_tickets(n, commit.tickets)
+
+    def _write_session(self, n: int, found: tuple[Any, ...], commit: Commit, keys: tuple[Any, ...]) -> None:
+        row = commit.row
+        version = commit.expected + len(commit.events)
+        place = (row.stage, version, row.updated_at, *keys, commit.state)
+        if not found[0]:
+            filed = (commit.session_id, row.task_id, row.task_name, row.key, row.plan, row.opened_at)
+            self._row(sql.OPEN_SESSION, (*filed, *place, row.status, n))
+            return
+        if row.status == found[2]:
+            self._row(sql.KEEP_STATUS, (*place, n))
+        else:
+            self._row(sql.MOVE_STATUS, (*place, row.status, n))
+        filed = (row.task_id, row.task_name, row.plan, row.opened_at)
+        if filed != found[3:7]:
+            self._row(sql.REFILE, (*filed, n))
+
+    def _write_log(self, n: int, commit: Commit) -> None:
+        events = commit.events
+        queue = commit.queue
+        if queue is None or queue == "withdraw":
+            issued = _NO_PACK
+        else:
+            issued = (queue.step, queue.attempt, queue.digest, queue.pack)
+        version = commit.expected + len(events)
+        act = (n, version, commit.command_id, commit.command_digest, commit.reply, join_events(events))
+        self._row(sql.LOG, (*act, *issued))
+
+    def _enqueue(self, n: int, commit: Commit) -> tuple[str | None, int | None]:
+        """Queue the commit's pack, if it has one; return its place."""
+        queue = commit.queue
+        if queue is None or queue == "withdraw":
+            return None, None
+        now = self.now
+        score = now - queue.priority * PRIORITY_MS
+        place = (queue.role, score, n)
+        what = (queue.step, queue.attempt, commit.command_id, commit.row.task_id, int(queue.solo))
+        self._row(sql.ENQUEUE, (*place, *what, now, now))
+        return queue.role, score
+
+    def _write_lease(self, n: int, held: str | None, commit: Commit) -> None:
+        lease = commit.lease
+        if isinstance(lease, Lease):
+            whose = (n, lease.claim_id, lease.role, commit.row.task_id)
+            self._row(sql.BEGIN_LEASE, (*whose, self.now + lease.lease_ms, lease.lease_ms))
+        elif held is None or lease is None:
+            return
+        elif lease == "end":
+            self._row(sql.END_LEASE, (n,))
+        else:
+            self._row(sql.TURN_LEASE, (_TURNED[lease], n))
+
+    def _replace_dues(self, n: int, standing: bytes, dues: list[DueEntry]) -> bytes:
+        """Write what differs from what stands; return what the session's row says of it from here on."""
+        before = {(kind, subject): (at, due) for kind, subject, at, due in decode_dues(standing)}
+        after: list[DueKey] = []
+        for entry in dues:
+            due_at = self.now + entry.after_ms
+            was = before.pop((entry.kind, entry.subject), None)
+            if was is not None and was[0] == entry.at and self._same_time(was[1], due_at):
+                due_at = was[1]
+            else:
+                if was is not None:
+                    self._row(sql.DROP_DUE, (was[1], n, entry.kind, entry.subject))
+                self._row(sql.PUT_DUE, (due_at, n, entry.kind, entry.subject, entry.at, entry.after_ms))
+            after.append((entry.kind, entry.subject, entry.at, due_at))
+        for (kind, subject), (_, due_at) in before.items():
+            self._row(sql.DROP_DUE, (due_at, n, kind, subject))
+        return encode(after)
+
+    def _same_time(self, before: int, after: int) -> bool:
+        return abs(before - after) <= SAME_MS or (before <= self.now and after <= self.now)
+
+    def _replace_tickets(self, n: int, tickets: list[TicketRow]) -> None:
+        before = {row[0]: row for row in self._cursor.execute(sql.TICKETS_OF, (n,))}
+        for ticket in tickets:
+            row = tuple(getattr(ticket, name) for name in _TICKET_FIELDS)
+            if before.pop(ticket.ticket_no, None) != row:
+                self._row(sql.PUT_TICKET, (n, *row))
+        for ticket_no in before:
+            self._row(sql.DROP_TICKET, (n, ticket_no))
+
+    def _ring(self, found: tuple[Any, ...], commit: Commit, taking: str) -> list[str]:
+        """Return the roles to ring for: one with a new pack, and one in which room was made for another."""
+        queue = commit.queue
+        filled = "" if queue is None or queue == "withdraw" else queue.role
+        ring = [filled] if filled else []
+        if commit.lease in ("end", "tell") and found[13] in ("held", "cancelled"):
+            ring.append(found[12])
+        if queue is not None and found[14] and not isinstance(commit.lease, Lease):
+            ring.append(found[7])
+        rung: list[str] = []
+        for role in ring:
+            if role != taking and self.bells.silent(role) and (role == filled or self._ready(role)):
+                self.bells.ring(role)
+                rung.append(role)
+        return rung
+
+    def _ready(self, role: str) -> bool:
+        return bool(self._cursor.execute(sql.READY, {"role": role, "now": self.now}).fetchone()[0])
+
+    def _next_number(self) -> int:
+        if self._last_number < 0:
+            self._last_number = self._cursor.execute(sql.LAST_NUMBER).fetchone()[0]
+        self._last_number += 1
+        return self._last_number
+
+    def _row(self, statement: str, row: tuple[Any, ...]) -> None:
+        rows = self._rows.get(statement)
+        if rows is None:
+            self._rows[statement] = [row]
+        else:
+            rows.append(row)

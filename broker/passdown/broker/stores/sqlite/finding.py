@@ -1,0 +1,147 @@
+"""Reading: everything that a store is asked and that changes nothing."""
+
+import sqlite3
+from typing import Any, assert_never
+
+from passdown.broker.stores import base
+from passdown.broker.stores.sqlite import statements as sql
+from passdown.broker.stores.sqlite.packed import split_events
+
+
+def load(
+    db: sqlite3.Connection, session_id: str, command_id: str, command_digest: str, now: int
+) -> base.Loaded:
+    """Return the session's state; with an empty digest any content of the command is taken for the same."""
+    catalog, state, version, digest, reply = db.execute(sql.LOAD, (session_id, command_id)).fetchone()
+    clash = digest is not None and command_digest not in ("", digest)
+    return base.Loaded(
+        state=state,
+        version=version or 0,
+        now=now,
+        catalog=catalog,
+        reply=None if clash else reply,
+        clash=clash,
+    )
+
+
+def events(db: sqlite3.Connection, session_id: str, after: int, limit: int) -> list[bytes]:
+    """Return logged events in order, from the one after `after`."""
+    found: list[bytes] = []
+    # No row has less than one event, so `limit` rows are enough; the first may begin before `after`.
+    for version, lines in db.execute(sql.EVENTS, (session_id, after, limit)):
+        of_commit = split_events(lines)
+        found += of_commit[max(0, len(of_commit) - (version - after)) :]
+        if len(found) >= limit:
+            break
+    return found[:limit]
+
+
+def find(db: sqlite3.Connection, query: base.Query, now: int) -> base.Found:
+    """Answer a query."""
+    match query:
+        case base.FindSessions():
+            return _sessions(db, query)
+        case base.FindTickets():
+            return _tickets(db, query)
+        case base.FindQueues():
+            return _queues(db, now)
+        case base.FindCatalog():
+            return _catalog(db)
+        case base.FindDocument():
+            return _one(db.execute(sql.DOCUMENT, (query.digest,)).fetchone())
+        case base.FindPack():
+            return _one(db.execute(sql.PACK, (query.session_id, query.step, query.attempt)).fetchone())
+        case base.FindBeside():
+            return _beside(db, query.session_id, now)
+        case base.FindQuarantine():
+            return _quarantined(db, query.limit)
+        case _:
+            assert_never(query)
+
+
+def _sessions(db: sqlite3.Connection, query: base.FindSessions) -> list[base.SessionRow]:
+    """Newest first; those opened in the same millisecond in the order in which they were written."""
+    wheres: list[str] = []
+    values: list[object] = []
+    for column, value in (("s.status", query.status), ("s.plan", query.plan)):
+        if value is not None:
+            wheres.append(f"{column} = ?")
+            values.append(value)
+    if query.task is not None:
+        wheres.append("(s.task_id = ? OR s.task_name = ?)")
+        values += [query.task, query.task]
+    if query.before is not None:
+        place = db.execute(sql.SESSION_PLACE, (query.before,)).fetchone()
+        if place is None:
+            return []
+        wheres.append("(s.opened_at, s.n) < (?, ?)")
+        values += place
+    where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
+    rows = db.execute(
+        f"{sql.SESSION_ROW} {where} ORDER BY s.opened_at DESC, s.n DESC LIMIT ?", [*values, query.limit]
+    )
+    return [_session_row(row) for row in rows]
+
+
+def _session_row(row: Any) -> base.SessionRow:
+    return base.SessionRow(**dict(zip(base.SessionRow.__struct_fields__, row, strict=True)))
+
+
+def _tickets(db: sqlite3.Connection, query: base.FindTickets) -> list[base.TicketRow]:
+    """Oldest first."""
+    wheres: list[str] = []
+    values: list[object] = []
+    for column, value in (("t.queue", query.queue), ("s.session_id", query.session_id)):
+        if value is not None:
+            wheres.append(f"{column} = ?")
+            values.append(value)
+    where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
+    order = "ORDER BY t.opened_at, t.n, t.ticket_no LIMIT ?"
+    rows = db.execute(f"{sql.TICKET_ROW} {where} {order}", [*values, query.limit])
+    names = base.TicketRow.__struct_fields__
+    return [base.TicketRow(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def _queues(db: sqlite3.Connection, now: int) -> list[base.QueueRow]:
+    running: dict[str, int] = dict(db.execute(sql.RUNNING).fetchall())
+    rows = [
+        base.QueueRow(
+            role=role,
+            ready=ready,
+            reserved=reserved,
+            running=running.pop(role, 0),
+            oldest_ms=max(0, now - oldest),
+        )
+        for role, ready, reserved, oldest in db.execute(sql.QUEUES, {"now": now})
+    ]
+    rows += [
+        base.QueueRow(role=role, ready=0, reserved=0, running=n, oldest_ms=0) for role, n in running.items()
+    ]
+    return sorted(rows, key=lambda row: row.role)
+
+
+def _catalog(db: sqlite3.Connection) -> base.Catalog:
+    """The version is read first: it is never newer than the names that come with it."""
+    version: int = db.execute(sql.CATALOG_VERSION).fetchone()[0]
+    names: dict[str, dict[str, str]] = {"plan": {}, "tool": {}}
+    for kind, name, digest in db.execute(sql.CURRENT):
+        names[kind][name] = digest
+    return base.Catalog(version=version, plans=names["plan"], tools=names["tool"])
+
+
+def _beside(db: sqlite3.Connection, session_id: str, now: int) -> base.Beside:
+    runs_out, why = db.execute(sql.BESIDE, (session_id,)).fetchone() or (None, None)
+    return base.Beside(
+        lease_left_ms=None if runs_out is None else max(0, runs_out - now),
+        handed_back=why or "",
+        counts=dict(db.execute(sql.COUNTS, (session_id,)).fetchall()),
+    )
+
+
+def _quarantined(db: sqlite3.Connection, limit: int) -> list[base.QuarantineRow]:
+    rows = db.execute(sql.QUARANTINED, (limit,))
+    return [base.QuarantineRow(id=id_, at=at, source=s, reason=r, body=b) for id_, at, s, r, b in rows]
+
+
+def _one(row: Any) -> bytes | None:
+    return None if row is None else row[0]
