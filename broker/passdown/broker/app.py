@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from passdown.broker import memory
 from passdown.broker.controller import Controller
 from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
 from passdown.broker.stores.base import Store
@@ -16,10 +17,15 @@ SQLITE = "sqlite:///"
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """A kombu address and its options; an empty address means that nobody is rung."""
+    """A kombu address and its options; an empty address means that nobody is rung.
+
+    ``linger_s``: how long a drain that found its queue empty waits before it looks once more. Where a
+    doorbell is as quick as a look, waiting only keeps a slot busy.
+    """
 
     url: str
     options: dict[str, Any]
+    linger_s: float = 0.0
 
 
 def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
@@ -36,11 +42,11 @@ def transport_of(store_url: str, transport_url: str = "") -> Transport:
     ``memory://`` serves one process; ``filesystem://`` processes on one machine.
     """
     if transport_url.startswith("memory:"):
-        return Transport("memory://localhost", {"polling_interval": 0.01})
+        return Transport(f"{memory.SCHEME}://localhost", {})
     path = store_url.removeprefix(SQLITE) or "passdown.db"
     if transport_url in ("", "filesystem://"):
         if path == ":memory:":
-            return Transport("memory://localhost", {"polling_interval": 0.01})
+            return Transport(f"{memory.SCHEME}://localhost", {})
         return _beside(Path(f"{path}.bells"))
     if transport_url.startswith("filesystem://"):
         return _beside(Path(transport_url.removeprefix("filesystem://")))
@@ -56,7 +62,7 @@ def _beside(folder: Path) -> Transport:
         "control_folder": str(folder / "control"),
         "polling_interval": 0.05,
     }
-    return Transport("filesystem://", options)
+    return Transport("filesystem://", options, linger_s=0.05)
 
 
 def open_doorbell(transport: Transport) -> Doorbell:

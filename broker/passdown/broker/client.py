@@ -31,7 +31,7 @@ from passdown.broker.stores.base import (
 )
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
-from passdown.contracts.codec import convert, decode_any, encode, plain
+from passdown.contracts.codec import check, convert, decode_any, encode, plain
 from passdown.contracts.errors import ContractError, NotFound, Unavailable
 from passdown.contracts.events import Logged, Resolution
 from passdown.contracts.pack import Pack, Resource, read_pack
@@ -106,22 +106,25 @@ class Broker:
         opens its own. Raises NotFound (plan), ContractError (inputs), BudgetExceeded, Conflict (the
         same key with other inputs).
         """
-        ref = self._plan(plan)
         given = plain(inputs if inputs is not None else {}, what="inputs")
         if not isinstance(given, dict):
             raise ContractError("inputs", "expected a JSON object")
-        body = _checked(
-            cmd.Submit(
-                key=key or uuid4().hex,
-                plan=ref,
-                inputs=cast("dict[str, Any]", given),
-                task_name=task,
-                resources=resources or [],
-                trace=trace,
-            )
+        key = key or uuid4().hex
+        check(key, what="key")
+        session_id = ids.session_id(key)
+        held = self.app.controller.load(session_id)
+        ref = plan if isinstance(plan, PlanRef) else self.app.controller.catalog.plan(plan, held.catalog)
+        body = cmd.Submit(
+            key=key,
+            plan=ref,
+            inputs=cast("dict[str, Any]", given),
+            task_name=task,
+            resources=resources or [],
+            trace=trace,
         )
-        session_id = ids.session_id(body.key)
-        self.app.controller.run(session_id, body, self.by)
+        # A session that is there already is met by its recorded command, which only a load by its id finds.
+        known = held if held.state is None else None
+        self.app.controller.run(session_id, _checked(body), self.by, held=known)
         return Session(self, session_id)
 
     def delegate(
@@ -137,12 +140,6 @@ class Broker:
         """Hand one piece of work to a role, without a plan of one's own."""
         ref = self.register(delegate_plan(role, goal, returns=returns))
         return self.submit(ref, task=task or goal[:80], inputs=inputs, key=key)
-
-    def _plan(self, plan: str | PlanRef) -> PlanRef:
-        if isinstance(plan, PlanRef):
-            return plan
-        version = self.app.store.load("").catalog
-        return self.app.controller.catalog.plan(plan, version)
 
     def session(self, session_id: str) -> "Session":
         """Return a session by its id or its submit key; raises NotFound."""
@@ -210,8 +207,10 @@ class Session:
     def result(self, timeout_s: float = 60.0) -> Outcome:
         """Wait until the session ends; returns its outcome. Raises Unavailable when `timeout_s` ran out first."""
         deadline = time.monotonic() + timeout_s
+        controller = self._broker.app.controller
         wait = 0.005
         while True:
+            seen = controller.wait_for_change(-1, 0)
             state = self.state()
             if state.over and state.outcome is not None:
                 return state.outcome
@@ -220,7 +219,7 @@ class Session:
                 raise Unavailable(
                     f"the result of {self.id}", f"after {timeout_s:g} s it is {state.shown_status}"
                 )
-            time.sleep(min(wait, left))
+            controller.wait_for_change(seen, min(wait, left))
             wait = min(wait * 1.5, 0.25)
 
     def events(self) -> Iterator[Logged]:

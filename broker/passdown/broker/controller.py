@@ -4,11 +4,13 @@ A command's id is derived from the act, so each of these steps may be repeated a
 command that was recorded is answered from its record (DESIGN §4).
 """
 
+import threading
 import time
 from dataclasses import dataclass
 from typing import Literal
 
 import stamina
+import structlog
 
 from passdown.broker.catalog import CatalogCache
 from passdown.broker.core.decide import decide, dues
@@ -34,6 +36,8 @@ from passdown.contracts import commands as cmd
 from passdown.contracts.codec import decode, digest_of, encode
 from passdown.contracts.errors import Conflict, NotFound, Unavailable
 from passdown.contracts.replies import Refusal, Reply, raise_refusal, read_reply
+
+_log = structlog.get_logger("passdown.controller")
 
 #: Reloads after a conflict before giving up: each means that somebody else got through.
 _CONFLICTS = 50
@@ -81,6 +85,8 @@ class Controller:
         self.catalog = CatalogCache(store)
         self._doorbell = doorbell
         self._patience_s = patience_s
+        self._changed = threading.Condition()
+        self._commits = 0
 
     def run(
         self,
@@ -96,11 +102,16 @@ class Controller:
         Raises what `decide` raises; Conflict where the same act was recorded with another content;
         Unavailable where the store stays away (then a retry is safe).
         """
+        try:
+            return self._run(session_id, body, by, held, take)
+        except Unavailable as error:
+            if self._patience_s <= 0:
+                raise
+            _log.warning("controller.store_away", session=session_id, error=str(error))
         for attempt in stamina.retry_context(on=Unavailable, attempts=None, timeout=self._patience_s):
             with attempt:
-                # After a failure only the store knows whether the command was carried out.
-                known = held if attempt.num == 1 else None
-                return self._run(session_id, body, by, known, take)
+                # After a failure only the store knows whether the command was carried out: load, do not trust `held`.
+                return self._run(session_id, body, by, None, take)
         raise AssertionError("retry_context ends by returning or raising")
 
     def _run(
@@ -156,9 +167,24 @@ class Controller:
     def _committed(self, decision: Decision, outcome: Committed, held: Held, taken: Taken | None) -> Done:
         for role in outcome.ring:
             self._doorbell.ring(role)
+        self._tell()
         raise_refusal(decision.reply)
         now = Held(decision.state, outcome.version, outcome.now, time.monotonic(), held.catalog)
         return Done(decision.reply, now, taken)
+
+    def wait_for_change(self, seen: int, seconds: float) -> int:
+        """Wait until this process has committed something beyond `seen` commits, at most `seconds`; returns the count.
+
+        For whoever waits for a session that is worked on in the same process; others' commits do not wake it.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._commits != seen, timeout=seconds)
+            return self._commits
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._commits += 1
+            self._changed.notify_all()
 
     def ring(self, role: str) -> None:
         """Ring for a role."""

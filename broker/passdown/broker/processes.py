@@ -7,6 +7,7 @@ from typing import Self
 
 import structlog
 
+from passdown.agents.options import Options
 from passdown.agents.runtime import Runtime
 from passdown.broker.app import App, compose
 from passdown.broker.client import Broker
@@ -67,7 +68,12 @@ class Up:
         self.app = compose(settings.store, settings.transport)
         self.broker = Broker(self.app, settings.principal or None)
         gateway = DirectGateway(self.app.controller, limits_of(settings))
-        self._runtime = Runtime(gateway, agents=registry.agents.values(), tools=registry.tools.values())
+        self._runtime = Runtime(
+            gateway,
+            agents=registry.agents.values(),
+            tools=registry.tools.values(),
+            options=Options(linger_seconds=self.app.transport.linger_s),
+        )
         self._stop = threading.Event()
         self._pool: Pool | None = None
         self._threads: list[threading.Thread] = []
@@ -110,5 +116,7 @@ def tick_of(app: App, settings: Settings) -> Tick:
 def limits_of(settings: Settings) -> Limits:
     """Return what may run at once, as the settings say."""
     return Limits(
-        claim_by_ms=int(settings.claim_by_s * 1000), roles=dict(settings.role_limits), task=settings.task_limit
+        claim_by_ms=int(settings.claim_by_s * 1000),
+        roles=dict(settings.role_limits),
+        task=settings.task_limit,
     )

@@ -34,7 +34,7 @@ class Tick:
     """Sweeps due entries. ``reserve_ms``: how long an entry is left alone after a pass that failed on it."""
 
     def __init__(
-        self, controller: Controller, *, batch: int = 200, reserve_ms: int = 10_000, most_wait_ms: int = 1_000
+        self, controller: Controller, *, batch: int = 200, reserve_ms: int = 3_000, most_wait_ms: int = 1_000
     ) -> None:
         self._controller = controller
         self._batch = batch

@@ -17,6 +17,7 @@ from types import FrameType, ModuleType
 
 import structlog
 
+from passdown.agents.options import Options
 from passdown.agents.port import Hooks, no_hooks
 from passdown.agents.registry import Registry, collect
 from passdown.agents.runtime import Runtime
@@ -131,7 +132,13 @@ def serve(
         )
     app = app or compose(spec.store, spec.transport)
     gateway = DirectGateway(app.controller, spec.limits)
-    runtime = Runtime(gateway, agents=registry.agents.values(), tools=registry.tools.values(), hooks=hooks)
+    runtime = Runtime(
+        gateway,
+        agents=registry.agents.values(),
+        tools=registry.tools.values(),
+        hooks=hooks,
+        options=Options(linger_seconds=app.transport.linger_s),
+    )
     runtime.start()
     pool = Pool(runtime, app.doorbell, app.transport, spec.roles, concurrency=spec.concurrency)
 

@@ -41,6 +41,8 @@ MAX_INTEGER = 2**53 - 1
 #: The most values (containers, keys aside) that `check` looks at: 10 MB of JSON at the least.
 MAX_VALUES = 5_000_000
 
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH}"
+
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -103,15 +105,15 @@ def decode_any(data: bytes, kind: Any, *, what: str = "message", budget: int | N
         problem, pointer = pointers.explain(error, lambda: msgspec.json.decode(data), kind)
         raise ContractError(what, problem, pointer=pointer) from error
     except RecursionError as error:
-        raise _too_deep(what) from error
+        raise ContractError(what, _TOO_DEEP) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ContractError(what, f"not UTF-8 JSON: {_said(error)}") from error
 
 
-def receive(data: bytes, kind: Any, *, what: str, spec: str, budget: int) -> Any:
+def receive(data: bytes, kind: Any, *, what: str, spec: str, budget: int, depth: int = MAX_DEPTH) -> Any:
     """Return what somebody else sent as `kind`; everything that the module's head says is enforced.
 
-    Raises ContractError or BudgetExceeded.
+    `depth` is how deep the whole message may nest. Raises ContractError or BudgetExceeded.
     """
     if len(data) > budget:
         raise BudgetExceeded(what, len(data), budget, pointers.largest(data))
@@ -121,7 +123,7 @@ def receive(data: bytes, kind: Any, *, what: str, spec: str, budget: int) -> Any
     twice = None if encode(found) == data else pointers.duplicate(data)
     if twice is not None:
         raise ContractError(what, "an object has this key twice", pointer=twice)
-    check(msgspec.to_builtins(found), what=what)
+    _check(msgspec.to_builtins(found), what, depth)
     return found
 
 
@@ -137,10 +139,14 @@ def convert(value: object, kind: type[T], *, what: str = "message") -> T:
 
 def check(value: object, *, what: str) -> None:
     """Raise ContractError unless `value` is JSON data that may travel (see the module's rules)."""
-    if _travels(value):
+    _check(value, what, MAX_DEPTH)
+
+
+def _check(value: object, what: str, depth: int) -> None:
+    if _travels(value, depth):
         return
     steps: list[str | int] = []
-    problem = _find_problem(value, 1, steps) or f"more than {MAX_VALUES} values"
+    problem = _find_problem(value, depth, steps) or f"more than {MAX_VALUES} values"
     raise ContractError(what, problem, pointer=pointers.pointer(reversed(steps)))
 
 
@@ -225,10 +231,6 @@ def _check_known_spec(data: bytes, kind: Any, what: str) -> None:
         check_spec(data, get_args(hint)[-1], what=what)
 
 
-def _too_deep(what: str) -> ContractError:
-    return ContractError(what, f"nested deeper than {MAX_DEPTH}")
-
-
 def _check_depth(data: bytes, what: str) -> None:
     """Raise where brackets nest too deep, without parsing; what is not JSON at all is left to the decoder."""
     limit = MAX_DEPTH + ENVELOPE_DEPTH
@@ -236,19 +238,17 @@ def _check_depth(data: bytes, what: str) -> None:
         return
     steps = array("b", _STRINGS.sub(b"", data).translate(_AS_STEPS, _NO_BRACKETS))
     if max(accumulate(steps), default=0) > limit:
-        raise _too_deep(what)
+        raise ContractError(what, _TOO_DEEP)
 
 
-def _travels(value: object) -> bool:  # noqa: C901, PLR0912 - one loop without calls: this runs on every payload
+def _travels(value: object, deepest: int) -> bool:  # noqa: C901, PLR0912 - one loop without calls: this runs on every payload
     """Say whether `value` is JSON data that may travel. Depth first, so that a cycle ends at the depth limit."""
     left = MAX_VALUES
-    stack: list[tuple[Any, int]] = [((value,), 0)]
+    stack: list[tuple[Any, int]] = [((value,), deepest + 1)]
     while stack:
-        container, depth = stack.pop()
-        if depth > MAX_DEPTH:
-            return False
+        container, room = stack.pop()
         left -= len(container)
-        if left < 0:
+        if left < 0 or room <= 0:
             return False
         if isinstance(container, dict):
             for key in cast("dict[object, object]", container):
@@ -256,12 +256,12 @@ def _travels(value: object) -> bool:  # noqa: C901, PLR0912 - one loop without c
                     return False
             container = cast("Any", container.values())
         for item in container:
-            kind = type(item)
+            kind = cast("type[object]", type(item))
             if kind is str:
                 if not (item.isascii() or _is_unicode(item)):
                     return False
             elif kind is dict or kind is list:
-                stack.append((item, depth + 1))
+                stack.append((item, room - 1))
             elif kind is int:
                 if not -MAX_INTEGER <= item <= MAX_INTEGER:
                     return False
@@ -271,13 +271,13 @@ def _travels(value: object) -> bool:  # noqa: C901, PLR0912 - one loop without c
             elif item is not None and kind is not bool:
                 if not isinstance(item, dict | list | tuple):
                     return False
-                stack.append((item, depth + 1))
+                stack.append((cast("Any", item), room - 1))
     return True
 
 
-def _find_problem(item: object, depth: int, steps: list[str | int]) -> str:
+def _find_problem(item: object, room: int, steps: list[str | int]) -> str:
     """Return the first problem in `item`, and leave the steps to it, innermost first; empty where there is none."""
-    problem = _problem(item, depth)
+    problem = _problem(item, room)
     if problem:
         return problem
     entries: Any = ()
@@ -290,17 +290,17 @@ def _find_problem(item: object, depth: int, steps: list[str | int]) -> str:
             return f"object keys are strings, not {type(step).__name__}"
         if type(step) is str and not _is_unicode(step):
             return "a key has a lone surrogate"
-        problem = _find_problem(below, depth + 1, steps)
+        problem = _find_problem(below, room - 1, steps)
         if problem:
             steps.append(step)
             return problem
     return ""
 
 
-def _problem(item: object, depth: int) -> str:
+def _problem(item: object, room: int) -> str:
     kind = type(item)
     if isinstance(item, dict | list | tuple):
-        return f"nested deeper than {MAX_DEPTH}" if depth > MAX_DEPTH else ""
+        return _TOO_DEEP if room <= 0 else ""
     if item is None or kind is bool:
         return ""
     if kind is str:

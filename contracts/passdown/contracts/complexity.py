@@ -6,16 +6,25 @@ here is how many subschemas one value may meet, with every reference followed.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, NoReturn, cast
 from urllib.parse import unquote
 
 from passdown.contracts.errors import ContractError
 from passdown.contracts.pointers import clip, pointer
 
 #: Keywords whose values are data, not schemas.
-_DATA = frozenset({"const", "default", "enum", "examples", "required", "type"})
+_DATA = frozenset({"const", "default", "enum", "examples"})
+#: Keywords whose values are schemas by name, so that these names are not keywords.
+_NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
 _REFERENCES = ("$ref", "$dynamicRef")
 _REPEATING = ("unevaluatedProperties", "unevaluatedItems")
+#: The one reference to outside that needs no fetching: for a parameter that is itself a schema.
+META_SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+_META_WORK = 100
+#: Steps from the root, through references, that are followed.
+_DEEPEST = 200
+
+Place = tuple[str | int, ...]
 
 
 class Bounds(NamedTuple):
@@ -52,72 +61,84 @@ class _Survey:
         self.what = what
         self.patterns = 0
         self.anchors: dict[str, Any] = {}
-        self.known: dict[int, int] = {}
-        self.open: set[int] = set()
-        self._walk(root, ())
+        self.known: dict[tuple[int, bool], int] = {}
+        self.open: set[tuple[int, bool]] = set()
+        self._walk(root, (), named=False)
 
-    def _walk(self, node: Any, place: tuple[str | int, ...]) -> None:
-        if isinstance(node, dict):
+    def _walk(self, node: Any, place: Place, *, named: bool) -> None:
+        if isinstance(node, dict) and not named:
             self._look_at(cast("dict[str, Any]", node), place)
-        for step, below in _children(node):
-            self._walk(below, (*place, step))
+        for step, below, below_named in _children(node, named=named):
+            self._walk(below, (*place, step), named=below_named)
 
-    def _look_at(self, node: dict[str, Any], place: tuple[str | int, ...]) -> None:
-        if place and isinstance(node.get("$id"), str):
+    def _look_at(self, schema: dict[str, Any], place: Place) -> None:
+        if place and isinstance(schema.get("$id"), str):
             self._refuse("a schema within a schema has no $id of its own", (*place, "$id"))
         for name in ("$anchor", "$dynamicAnchor"):
-            if isinstance(node.get(name), str):
-                self.anchors[node[name]] = node
-        self.patterns += isinstance(node.get("pattern"), str)
-        by_pattern = node.get("patternProperties")
+            anchor = schema.get(name)
+            if isinstance(anchor, str) and self.anchors.setdefault(anchor, schema) is not schema:
+                self._refuse("another subschema has this anchor", (*place, name))
+        self.patterns += isinstance(schema.get("pattern"), str)
+        by_pattern = schema.get("patternProperties")
         self.patterns += len(cast("dict[str, Any]", by_pattern)) if isinstance(by_pattern, dict) else 0
 
-    def work(self, node: Any, place: tuple[str | int, ...]) -> int:
+    def work(self, node: Any, place: Place, *, named: bool = False) -> int:
         """Return how many subschemas `node` amounts to, itself counted."""
-        found = self.known.get(id(node))
+        key = (id(node), named)
+        found = self.known.get(key)
         if found is not None:
             return found
-        if id(node) in self.open:
+        if len(place) > _DEEPEST:
+            self._refuse(f"nested and referred deeper than {_DEEPEST}", place)
+        if key in self.open:
             if not self.bounds.recursive:
                 self._refuse("a reference leads back to where it stands", place)
             return 1
-        self.open.add(id(node))
-        total = 1 + sum(self.work(below, (*place, step)) for step, below in _children(node))
-        if isinstance(node, dict):
-            for name in _REFERENCES:
-                reference = cast("dict[str, Any]", node).get(name)
-                if isinstance(reference, str):
-                    total += self.work(self._target(reference, (*place, name)), (*place, name))
-            total *= 2 ** sum(name in node for name in _REPEATING)
-        self.open.discard(id(node))
-        self.known[id(node)] = total
+        self.open.add(key)
+        total = 1
+        for step, below, below_named in _children(node, named=named):
+            total += self.work(below, (*place, step), named=below_named)
+        if isinstance(node, dict) and not named:
+            total = self._referred(cast("dict[str, Any]", node), place, total)
+        self.open.discard(key)
+        self.known[key] = total
         return total
 
-    def _target(self, reference: str, place: tuple[str | int, ...]) -> Any:
-        fragment = unquote(reference[1:])
+    def _referred(self, schema: dict[str, Any], place: Place, total: int) -> int:
+        for name in _REFERENCES:
+            reference = schema.get(name)
+            if reference == META_SCHEMA and self.bounds.recursive:
+                total += _META_WORK
+            elif isinstance(reference, str):
+                total += self.work(self._target(reference, (*place, name)), (*place, name))
+        return total * 2 ** sum(name in schema for name in _REPEATING)
+
+    def _target(self, reference: str, place: Place) -> Any:
         if not reference.startswith("#"):
             self._refuse(f"references stay within the schema (#…), not {clip(reference, 60)!r}", place)
-        if fragment and not fragment.startswith("/"):
-            return self.anchors.get(fragment, True)
+        fragment = unquote(reference[1:])
         node = self.root
-        for step in fragment.split("/")[1:]:
-            name = step.replace("~1", "/").replace("~0", "~")
-            try:
-                node = node[int(name)] if isinstance(node, list) else node[name]
-            except (LookupError, TypeError, ValueError):
-                return True  # whoever compiles the schema says that the reference leads nowhere
+        try:
+            if fragment and not fragment.startswith("/"):
+                return self.anchors[fragment]
+            for step in fragment.split("/")[1:]:
+                name = step.replace("~1", "/").replace("~0", "~")
+                node = cast("Any", node[int(name)] if isinstance(node, list) else node[name])
+        except (LookupError, TypeError, ValueError):
+            self._refuse(f"the reference {clip(reference, 60)!r} leads nowhere", place)
         return node
 
-    def _refuse(self, problem: str, place: tuple[str | int, ...]) -> None:
+    def _refuse(self, problem: str, place: Place) -> NoReturn:
         raise ContractError(self.what, problem, pointer=pointer(place))
 
 
-def _children(node: Any) -> Iterator[tuple[str | int, Any]]:
+def _children(node: Any, *, named: bool) -> Iterator[tuple[str | int, Any, bool]]:
+    """Yield what stands below a schema, or below a `named` set of schemas; and whether that is such a set."""
     if isinstance(node, dict):
         for name, below in cast("dict[str, Any]", node).items():
-            if name not in _DATA and isinstance(below, dict | list):
-                yield name, below
+            if isinstance(below, dict | list) and (named or name not in _DATA):
+                yield name, below, not named and name in _NAMED
     elif isinstance(node, list):
         for index, below in enumerate(cast("list[Any]", node)):
             if isinstance(below, dict | list):
-                yield index, below
+                yield index, below, False

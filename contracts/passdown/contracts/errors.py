@@ -14,7 +14,8 @@
 
 Facts are attributes; the sentence is built in ``__str__`` and says what was expected, what came, and
 what to do. ``code`` is stable and is what other programs should look at; ``exit_code`` is the exit
-status of the command line.
+status of the command line. ``args`` are the facts as the class takes them, so that every error can be
+copied, pickled and made again elsewhere.
 """
 
 from typing import ClassVar
@@ -33,7 +34,7 @@ class ContractError(PassdownError):
     code = "contract"
     exit_code = 2
 
-    def __init__(self, what: str, problem: str, *, pointer: str = "") -> None:
+    def __init__(self, what: str, problem: str, pointer: str = "") -> None:
         super().__init__(what, problem, pointer)
         self.what = what
         self.problem = problem
@@ -54,6 +55,7 @@ class BudgetExceeded(ContractError):
         self.budget = budget
         self.largest = largest or {}
         super().__init__(what, f"{size} bytes, the budget is {budget}")
+        self.args = (what, size, budget, self.largest)
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self.largest.items())

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from passdown.contracts.codec import PACK_BUDGET, Wire, check_spec, decode, digest_of, encode
+from passdown.contracts.codec import ENVELOPE_DEPTH, MAX_DEPTH, PACK_BUDGET, Wire, digest_of, encode, receive
 from passdown.contracts.errors import ContractError
 from passdown.contracts.plans import Level, Returns
 from passdown.contracts.schema import Schema
@@ -110,7 +110,7 @@ class Memory(Wire, frozen=True, kw_only=True):
 class Pack(Wire, frozen=True, kw_only=True):
     """`passdown.pack/1`. ``digest`` is the SHA-256 of its canonical bytes with ``digest`` empty."""
 
-    spec: str = PACK_SPEC
+    spec: Literal["passdown.pack/1"] = PACK_SPEC
     plan: str
     stage: str
     role: str
@@ -154,8 +154,9 @@ def seal(pack: Pack) -> tuple[Pack, bytes]:
 
 def read_pack(data: bytes) -> Pack:
     """Return the pack in `data`; raises ContractError where it is malformed, too new, or was altered."""
-    check_spec(data, PACK_SPEC, what="pack")
-    pack = decode(data, Pack, what="pack", budget=PACK_BUDGET)
+    pack: Pack = receive(
+        data, Pack, what="pack", spec=PACK_SPEC, budget=PACK_BUDGET, depth=MAX_DEPTH + ENVELOPE_DEPTH
+    )
     if digest_of(msgspec.structs.replace(pack, digest="")) != pack.digest:
         raise ContractError("pack", "its digest does not fit its content", pointer="/digest")
     return pack

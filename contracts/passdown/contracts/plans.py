@@ -1,13 +1,13 @@
 """A plan as it is stored and pinned: `passdown.plan/1`. People write it as TOML or with `passdown.broker.plans`."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import field
 
 from passdown.contracts.codec import Record, digest_of
 from passdown.contracts.schema import Schema
 
-PLAN_SPEC = "passdown.plan/1"
+PLAN_SPEC: Final = "passdown.plan/1"
 #: Where a move leads that ends the session.
 END = "end"
 #: `on_failed` that fails the session instead of asking a person.
@@ -104,7 +104,8 @@ class Stage(Record, frozen=True, kw_only=True):
 class Plan(Record, frozen=True, kw_only=True):
     """`passdown.plan/1`: a session's state diagram, pinned by digest in each session that runs it."""
 
-    spec: str = PLAN_SPEC
+    #: Made by a function, for msgspec leaves out defaults: the bytes always say what they are.
+    spec: Literal["passdown.plan/1"] = field(default_factory=lambda: PLAN_SPEC)
     name: str
     version: int = 1
     description: str = ""

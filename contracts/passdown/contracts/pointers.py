@@ -140,9 +140,10 @@ def _with_keys(document: Any, steps: Steps, kind: Any) -> Steps:
 
 
 def _below(document: Any, steps: Steps) -> Any:
+    node = document
     for step in steps:
-        document = document[int(step)] if isinstance(document, list) else document[step]
-    return document
+        node = cast("Any", node[int(step)] if isinstance(node, list) else node[step])
+    return node
 
 
 def _replaced(document: Any, steps: Steps, value: Any) -> Any:

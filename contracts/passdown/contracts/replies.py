@@ -2,18 +2,9 @@
 
 from typing import Any
 
-import msgspec
-
-from passdown.contracts.codec import Record
-from passdown.contracts.errors import (
-    BudgetExceeded,
-    Conflict,
-    ContractError,
-    Denied,
-    Fenced,
-    NotFound,
-    PassdownError,
-)
+from passdown.contracts.codec import Record, decode_any
+from passdown.contracts.errors import Conflict, ContractError, Denied, Fenced, NotFound
+from passdown.contracts.problems import error_from, safe
 
 
 class _Reply(Record, frozen=True, kw_only=True, tag_field="reply"):
@@ -74,34 +65,24 @@ class Refusal(_Reply, frozen=True, kw_only=True, tag="refusal"):
     """Recorded, and without effect: the error that the caller gets."""
 
     code: str
-    facts: list[str]
+    facts: list[Any]
 
 
 Reply = Accepted | Opened | Held | Run | Recorded | Suspended | Rejected | Refusal
 
-_ERRORS: dict[str, type[PassdownError]] = {
-    kind.code: kind for kind in (ContractError, Conflict, Fenced, Denied, NotFound)
-}
-
 
 def refusal(error: ContractError | Conflict | Fenced | Denied | NotFound) -> Refusal:
     """Return the recorded form of an error."""
-    if isinstance(error, BudgetExceeded):
-        return Refusal(code=ContractError.code, facts=[error.what, str(error)])
-    return Refusal(
-        code=error.code, facts=[str(fact) for fact in error.args[: 2 if error.code == "contract" else 3]]
-    )
+    return Refusal(code=error.code, facts=[safe(fact) for fact in error.args])
 
 
 def raise_refusal(reply: Reply) -> None:
     """Raise the error that `reply` records, if it records one."""
     if isinstance(reply, Refusal):
-        raise _ERRORS[reply.code](*reply.facts)
+        raise error_from(reply.code, reply.facts)
 
 
 def read_reply(data: bytes) -> Reply:
-    """Return the recorded reply in `data`."""
-    return _decoder.decode(data)
-
-
-_decoder: msgspec.json.Decoder[Reply] = msgspec.json.Decoder(Reply)
+    """Return the recorded reply in `data`; raises ContractError where this version does not know it."""
+    found: Reply = decode_any(data, Reply, what="reply")
+    return found

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType, to_builtins
+from msgspec import UNSET, Meta, UnsetType
 
-from passdown.contracts.codec import RETURN_BUDGET, Wire, check, check_spec, decode_any
+from passdown.contracts.codec import RETURN_BUDGET, Wire, receive
 from passdown.contracts.schema import Schema
 
 RETURN_SPEC = "passdown.return/1"
@@ -99,7 +99,5 @@ Return = DoneReturn | NeedsInputReturn | RefusedReturn | EscalateReturn
 
 def read_return(data: bytes) -> Return:
     """Return the return in `data`; raises ContractError or BudgetExceeded where it does not fit."""
-    check_spec(data, RETURN_SPEC, what="return")
-    found: Return = decode_any(data, Return, what="return", budget=RETURN_BUDGET)
-    check(to_builtins(found), what="return")
+    found: Return = receive(data, Return, what="return", spec=RETURN_SPEC, budget=RETURN_BUDGET)
     return found

@@ -31,7 +31,11 @@ def compile_schema(
 
     `foreign` schemas, which an agent made up while it ran, may cost less than those of plans and tools.
     """
-    key = encode(schema)
+    try:
+        key = encode(schema)
+    except ContractError:
+        check(schema, what=what)  # says where
+        raise
     found = None if foreign else _compiled.get(key)
     if found is not None:
         return found

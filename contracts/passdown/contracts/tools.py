@@ -1,11 +1,13 @@
 """The specification of a tool: what is registered, pinned and granted. The code stays with the worker."""
 
-from typing import Any
+from typing import Any, Final, Literal
+
+from msgspec import field
 
 from passdown.contracts.codec import Record, digest_of
 from passdown.contracts.schema import Schema
 
-TOOL_SPEC = "passdown.tool/1"
+TOOL_SPEC: Final = "passdown.tool/1"
 
 
 class ToolSpec(Record, frozen=True, kw_only=True):
@@ -18,7 +20,8 @@ class ToolSpec(Record, frozen=True, kw_only=True):
     relied on (null: for the whole step).
     """
 
-    spec: str = TOOL_SPEC
+    #: Made by a function, for msgspec leaves out defaults: the bytes always say what they are.
+    spec: Literal["passdown.tool/1"] = field(default_factory=lambda: TOOL_SPEC)
     name: str
     description: str = ""
     params: Schema

@@ -45,6 +45,7 @@ class SqliteStore:
         self._writer = Writer(self._place, clock)
         self._readers = Readers(self._place)
         self._asked: ticking.Asked | None = None
+        self._unanswered_ms: int | None = 0
         self._paused = False
         self._writer.run(Batch.settled)
         forks.watch(self)
@@ -79,20 +80,24 @@ class SqliteStore:
         return self._writer.run(lambda batch: ticking.renew(batch, renewals))
 
     def due(self, request: base.DueRequest) -> base.Dues:
-        """Reserve what is due, in order of time; an entry that is not dealt with comes again.
-
-        ``elapsed_ms`` counts from the last call that was answered: one that raised Unavailable does not
-        count as an ask.
-        """
+        """Reserve what is due, in order of time; an entry that is not dealt with comes again."""
         called = time.monotonic()
+        elapsed = None
+        if request.elapsed_ms is not None and self._unanswered_ms is not None:
+            elapsed = request.elapsed_ms + self._unanswered_ms
         last = self._asked
 
         def work(batch: Batch) -> tuple[base.Dues, ticking.Asked]:
+            if elapsed is None:
+                return ticking.due(batch, request, None, last)
             # Waiting for other writers took time, too, and must not look like a jump of the clock.
-            waited_ms = int((time.monotonic() - called) * 1000)
-            return ticking.due(batch, request, last, waited_ms)
+            waited = int((time.monotonic() - called) * 1000)
+            return ticking.due(batch, request, elapsed + waited, last)
 
+        # What went by until an ask that got no answer still counts at the next one.
+        self._unanswered_ms = elapsed
         dues, self._asked = self._writer.run(work)
+        self._unanswered_ms = 0
         return dues
 
     def events(self, session_id: str, after: int = 0, limit: int = 1000) -> list[bytes]:

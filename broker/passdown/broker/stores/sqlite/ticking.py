@@ -39,14 +39,13 @@ def renew(batch: Batch, renewals: list[Renewal]) -> list[Verdict]:
     return [_renew(db, one, batch.now) for one in renewals]
 
 
-def due(batch: Batch, request: DueRequest, last: Asked | None, waited_ms: int) -> tuple[Dues, Asked]:
+def due(batch: Batch, request: DueRequest, elapsed: int | None, last: Asked | None) -> tuple[Dues, Asked]:
     """Reserve what is due and ring where packs wait; return the marks to remember as well.
 
-    ``waited_ms`` is how long the request waited for its transaction.
+    ``elapsed`` is how many milliseconds ago this tick was answered last (None: nobody knows).
     """
     db = batch.settled()
     now = batch.now
-    elapsed = None if request.elapsed_ms is None else request.elapsed_ms + waited_ms
     jump, asked = _check_clock(db, now, elapsed, last)
     if db.execute(sql.ANY_TOLD, (now,)).fetchone()[0]:
         db.execute(sql.FORGET_TOLD, (now,))

@@ -1,0 +1,226 @@
+"""One drain: takes packs of a role as long as there are any and its turn lasts, and runs them (DESIGN §4)."""
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from passdown.agents.gate import Gate
+from passdown.agents.options import Options
+from passdown.agents.outcomes import Outcome, Raised, summary
+from passdown.agents.port import Port
+from passdown.agents.runner import Runner, ThenTake
+from passdown.agents.threads import Threads
+from passdown.contracts.errors import Unavailable
+from passdown.contracts.gateway import Offer, Taking
+
+_log = structlog.get_logger("passdown.agents")
+
+Ring = Callable[[str], None]
+
+
+class Worker(Protocol):
+    """What a drain needs of the runtime that it belongs to."""
+
+    runner: Runner
+    port: Port
+    threads: Threads
+    gate: Gate
+    options: Options
+    closed: bool
+
+    @property
+    def stopping(self) -> bool:
+        """Whether nothing new is to be taken."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Wait `seconds`, or until the runtime is stopped."""
+        ...
+
+
+class Turn:
+    """The time in which a drain takes packs, and what it knows of the queue. ``more``: packs remained."""
+
+    def __init__(self, worker: Worker, role: str, ring: Ring | None) -> None:
+        self._worker = worker
+        self._ring = ring
+        self._ends = time.monotonic() + worker.options.turn_seconds
+        self._over = False
+        self.role = role
+        self.more = False
+
+    @property
+    def open(self) -> bool:
+        """Whether packs may still be taken."""
+        return not self._over and not self._worker.stopping and time.monotonic() < self._ends
+
+    def close(self) -> None:
+        """Take nothing any more."""
+        self._over = True
+
+    def take(self, slots: int, *, holding: bool = False) -> list[Offer]:
+        """Take up to `slots` packs, once no solo pack runs in this process."""
+        if not self._worker.gate.wait_open(max(0.0, self._ends - time.monotonic())):
+            self.close()
+            self.more = True
+            return []
+        port = self._worker.port
+        return self.absorb(
+            port.commit("take", None, lambda: port.gateway.take(self.role, slots, holding=holding))
+        )
+
+    def absorb(self, taking: Taking) -> list[Offer]:
+        """Return the packs of a taking; rings on, once, where more remain."""
+        self.more = taking.more
+        if taking.more and self._ring:
+            ring, self._ring = self._ring, None
+            try:
+                ring(self.role)
+            except Exception as error:  # noqa: BLE001  (a doorbell is a hint; the tick rings too)
+                _log.warning("could not ring on", action="ring-failed", role=self.role, error=summary(error))
+        return taking.offers
+
+    def enter(self, offer: Offer) -> bool:
+        """Let a taken pack in, alone where it must be; else hand it back."""
+        worker = self._worker
+        if worker.stopping:
+            why, wait = "the worker shuts down", 0.0
+        elif worker.gate.enter(solo=offer.solo, seconds=worker.options.solo_wait_seconds):
+            return True
+        else:
+            why, wait = "a pack that must run alone and others met in one worker", 1.0
+        worker.runner.hand_back(offer.pack, why, wait)
+        return False
+
+
+class PlainDrain:
+    """Runs the packs of a plain agent, one after the other, in the calling thread."""
+
+    def __init__(self, worker: Worker, turn: Turn) -> None:
+        self._worker = worker
+        self._turn = turn
+
+    def run(self) -> bool:
+        """Go on until the queue is empty or the turn is over; return whether packs remained."""
+        turn, lingered = self._turn, False
+        offers = deque(turn.take(1))
+        while True:
+            if offers:
+                lingered = False
+                taken = self._run(offers.popleft())
+                if taken is not None:
+                    offers.extend(turn.absorb(taken))
+                elif not offers and turn.open:
+                    offers.extend(turn.take(1))
+            elif lingered or not turn.open:
+                return turn.more
+            else:
+                lingered = True
+                self._worker.pause(self._worker.options.linger_seconds)
+                if turn.open:
+                    offers.extend(turn.take(1))
+
+    def _run(self, offer: Offer) -> Taking | None:
+        if not self._turn.enter(offer):
+            return None
+        try:
+            return self._worker.runner.run(offer, self._then_take)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001  (the next pack must not suffer for it)
+            _log.exception("a pack could not be run", action="run-failed", error=summary(error))
+            return None
+        finally:
+            self._worker.gate.leave(solo=offer.solo)
+
+    def _then_take(self) -> ThenTake | None:
+        return (self._turn.role, 1, False) if self._turn.open else None
+
+
+class AsyncDrain:
+    """Runs the packs of an async agent on the process's event loop, many at once."""
+
+    def __init__(self, worker: Worker, turn: Turn) -> None:
+        self._worker = worker
+        self._turn = turn
+        self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._running = 0
+        self._alone = False
+        self._unavailable: Unavailable | None = None
+
+    def run(self) -> bool:
+        """Go on until the queue is empty or the turn is over, and all that was taken has ended."""
+        turn, options, lingered = self._turn, self._worker.options, False
+        self._start(turn.take(options.async_slots))
+        while True:
+            if self._worker.closed:
+                break
+            if self._running:
+                lingered = False
+                self._wait()
+            elif lingered or not turn.open:
+                break
+            else:
+                lingered = True
+                self._worker.pause(options.linger_seconds)
+                self._look()
+        if self._unavailable:
+            raise self._unavailable
+        return turn.more
+
+    def _look(self) -> None:
+        """Take as many packs as there are free slots."""
+        free = 0 if self._alone else self._worker.options.async_slots - self._running
+        if free > 0 and self._turn.open:
+            self._start(self._turn.take(free, holding=self._running > 0))
+
+    def _start(self, offers: list[Offer]) -> None:
+        for offer in offers:
+            if self._turn.enter(offer):
+                self._running += 1
+                self._alone = offer.solo
+                ended = self._worker.threads.loop.submit(lambda offer=offer: self._run(offer))
+                ended.add_done_callback(lambda future: self._ended.put(future.result()))
+
+    async def _run(self, offer: Offer) -> Taking | None:
+        try:
+            return await self._worker.runner.run_async(offer, self._then_take)
+        finally:
+            self._worker.gate.leave(solo=offer.solo)
+
+    def _then_take(self) -> ThenTake | None:
+        return (self._turn.role, 1, self._running > 1) if self._turn.open else None
+
+    def _wait(self) -> None:
+        """Wait for a pack to end, and now and then look for new ones meanwhile."""
+        try:
+            outcome = self._ended.get(timeout=self._worker.options.poll_seconds)
+        except queue.Empty:
+            self._try(self._look)
+            return
+        self._running -= 1
+        self._alone = self._alone and self._running > 0
+        if isinstance(outcome, Raised):
+            self._failed(outcome.error)
+        elif outcome.value is not None:
+            self._try(lambda: self._start(self._turn.absorb(outcome.value)))
+        elif self._ended.empty():
+            self._try(self._look)
+
+    def _try(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Unavailable as error:
+            self._failed(error)
+
+    def _failed(self, error: BaseException) -> None:
+        """Without the store nothing new is taken; any other error is of one pack only."""
+        if isinstance(error, Unavailable):
+            self._unavailable = error
+            self._turn.close()
+        else:
+            _log.error("a pack could not be run", action="run-failed", error=summary(error))

@@ -1,0 +1,270 @@
+"""One pack from offer to return: fit, claim, run, give. What an agent does, whatever it is, ends here."""
+
+import asyncio
+import contextlib
+import inspect
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any, Literal
+
+from passdown.agents.agent import Agent
+from passdown.agents.claim import ActiveClaim, log_of
+from passdown.agents.context import Context, SyncContext
+from passdown.agents.fitness import unfit
+from passdown.agents.options import Options
+from passdown.agents.outcomes import Outcome, Raised, Value, capture, capture_async, describe, summary
+from passdown.agents.port import Port
+from passdown.agents.registry import Registry
+from passdown.agents.renewer import Renewer
+from passdown.agents.results import write_return
+from passdown.agents.settling import SETTLER, verdicts
+from passdown.agents.threads import Threads
+from passdown.contracts.errors import ContractError, Fenced, PassdownError, Unavailable
+from passdown.contracts.gateway import Offer, Taking
+from passdown.contracts.pack import Pack
+
+#: (role, slots) of the packs to take with a give, and whether others are still held meanwhile.
+ThenTake = tuple[str, int, bool]
+
+
+class OverTime(PassdownError):
+    """An agent ran longer than its time limit. Raise the limit, or checkpoint and do less in one run."""
+
+    code = "over-time"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"the agent ran longer than its time limit of {self.seconds:g} s"
+
+
+class Runner:
+    """Runs packs. Raises Unavailable only, where the store stays away for longer than the retries."""
+
+    def __init__(
+        self, registry: Registry, port: Port, threads: Threads, renewer: Renewer, options: Options
+    ) -> None:
+        self.registry = registry
+        self.port = port
+        self.threads = threads
+        self.renewer = renewer
+        self.options = options
+        #: Set when the worker shuts down: an agent whose claim ended gets no grace any more.
+        self.hurry = threading.Event()
+
+    # Before the run
+
+    def hand_back(self, pack: Pack, why: str, after_seconds: float) -> None:
+        """End the reservation of a pack that will not run here."""
+        gateway = self.port.gateway
+        try:
+            self.port.retried(lambda: gateway.hand_back(pack, why, after_seconds=after_seconds))
+        except PassdownError as error:
+            log_of(pack).info("a reservation was not ended", action="hand-back-refused", error=str(error))
+
+    def _claim(self, pack: Pack) -> ActiveClaim | None:
+        """Hold the attempt, and its lease; None where this worker is not to run it."""
+        why = unfit(pack, self.registry)
+        if why:
+            log_of(pack).warning("a pack is handed back", action="handed-back", why=why)
+            self.hand_back(pack, why, self.options.hand_back_seconds)
+            return None
+        info = SETTLER if pack.cause == "settle" else self.registry.agents[pack.role].info
+        claim_id = uuid.uuid4().hex
+        gateway = self.port.gateway
+        try:
+            held = self.port.commit("claim", pack, lambda: gateway.claim(pack, claim_id, info))
+        except Unavailable:
+            raise
+        except PassdownError as error:
+            log_of(pack).info("a pack was not claimed", action="claim-refused", error=str(error))
+            return None
+        claim = ActiveClaim(pack, held, self.registry.tools, self.port)
+        self.renewer.add(claim)
+        return claim
+
+    # The run
+
+    def run(self, offer: Offer, then_take: Callable[[], ThenTake | None]) -> Taking | None:
+        """Run a pack of a plain agent, or settle, in this thread; return what was taken with its return."""
+        claim = self._claim(offer.pack)
+        if claim is None:
+            return None
+        try:
+            if claim.pack.cause == "settle":
+                self._settle(claim)
+                return None
+            outcome = self._run_plain(claim, self.registry.agents[claim.pack.role])
+            return self._conclude(claim, outcome, then_take)
+        finally:
+            self.renewer.remove(claim)
+
+    async def run_async(self, offer: Offer, then_take: Callable[[], ThenTake | None]) -> Taking | None:
+        """Run a pack of an async agent, or settle, from the event loop; what blocks runs in threads."""
+        if offer.pack.cause == "settle":
+            return await self._in_thread(lambda: self.run(offer, then_take), self.threads.tools)
+        claim = await self._in_thread(lambda: self._claim(offer.pack))
+        if claim is None:
+            return None
+        try:
+            outcome = await self._attend(claim, self.registry.agents[claim.pack.role])
+            return await self._in_thread(lambda: self._conclude(claim, outcome, then_take))
+        finally:
+            self.renewer.remove(claim)
+
+    async def _in_thread(self, act: Callable[[], Any], pool: Any = None) -> Any:
+        outcome: Outcome = await asyncio.wrap_future((pool or self.threads.gateway).submit(act))
+        if isinstance(outcome, Raised):
+            raise outcome.error
+        return outcome.value
+
+    def _run_plain(self, claim: ActiveClaim, agent: Agent) -> Outcome:
+        ctx = SyncContext(claim, self.threads)
+        limit = agent.time_limit_seconds
+        if limit is None:
+            return capture(lambda: agent.fn(claim.pack, ctx))
+        watch = threading.Timer(limit, lambda: self._over_time(claim, limit))
+        watch.daemon = True
+        watch.start()
+        try:
+            return capture(lambda: agent.fn(claim.pack, ctx))
+        finally:
+            watch.cancel()
+
+    def _over_time(self, claim: ActiveClaim, limit: float) -> None:
+        """A thread cannot be ended: report its agent as failed and give up the lease; its return is fenced."""
+        error = OverTime(limit)
+        claim.end(str(error))
+        self.renewer.remove(claim)
+        with contextlib.suppress(PassdownError):
+            self._fail(claim, "error", str(error))
+
+    async def _attend(self, claim: ActiveClaim, agent: Agent) -> Outcome:
+        """Run an async agent until it ends, its time is up, or its claim is over."""
+        loop = asyncio.get_running_loop()
+        ctx = Context(claim, self.threads)
+        over: asyncio.Future[None] = loop.create_future()
+        claim.when_ended(lambda: _tell(loop, over))
+        work = loop.create_task(capture_async(lambda: agent.fn(claim.pack, ctx)))
+        limit, grace = agent.time_limit_seconds, self.options.cancel_grace_seconds
+        await asyncio.wait({work, over}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+        timed_out = not work.done() and not over.done()
+        if timed_out and limit is not None:
+            claim.end(str(OverTime(limit)))
+        elif not work.done() and not self.hurry.is_set():
+            await asyncio.wait({work}, timeout=grace)
+        if not work.done():
+            work.cancel()
+            await asyncio.wait({work}, timeout=grace)
+        await ctx.quiet(grace)
+        if timed_out and limit is not None:
+            return Raised(OverTime(limit))
+        if not work.done():
+            claim.log.warning("an agent ignores that it was cancelled", action="agent-stuck")
+            return Raised(claim.ended or asyncio.CancelledError())
+        return work.result()
+
+    def _settle(self, claim: ActiveClaim) -> None:
+        found = verdicts(
+            claim.pack, self.registry.tools, self.threads.loop, seconds=self.options.verify_seconds
+        )
+        gateway = self.port.gateway
+        try:
+            claim.watched(lambda: self.port.retried(lambda: gateway.settle(claim.claim, found)))
+        except Unavailable:
+            raise
+        except PassdownError as error:
+            claim.log.warning("verdicts were not taken", action="settle-refused", error=str(error))
+
+    # After the run
+
+    def _conclude(
+        self, claim: ActiveClaim, outcome: Outcome, then_take: Callable[[], ThenTake | None]
+    ) -> Taking | None:
+        """Give the return; where there is none, say why.
+
+        A return of a claim that is over is given all the same: the broker fences it and keeps it as evidence.
+        """
+        if isinstance(outcome, Raised):
+            self._conclude_raised(claim, outcome.error)
+            return None
+        written = capture(lambda: write_return(outcome.value, claim.pack, claim.claim.fence))
+        if isinstance(written, Value):
+            return self._give(claim, written.value, then_take)
+        if inspect.iscoroutine(outcome.value):
+            outcome.value.close()
+        error = written.error
+        self._fail(claim, "contract", str(error) if isinstance(error, ContractError) else describe(error))
+        return None
+
+    def _conclude_raised(self, claim: ActiveClaim, error: BaseException) -> None:
+        if isinstance(error, OverTime):
+            self._fail(claim, "error", str(error))
+        elif claim.suspended:
+            claim.log.info("an action waits for a person", action="suspended")
+        elif claim.unavailable:
+            raise claim.unavailable
+        elif claim.ended:
+            claim.log.info("an agent stopped: its claim is over", action="stopped", why=claim.ended.why)
+        else:
+            claim.log.warning("an agent failed", action="agent-failed", error=summary(error))
+            self._fail(claim, "error", describe(error))
+
+    def _give(
+        self, claim: ActiveClaim, body: bytes, then_take: Callable[[], ThenTake | None]
+    ) -> Taking | None:
+        gateway, more = self.port.gateway, then_take()
+        taking = (more[0], more[1]) if more else None
+        holding = more is not None and more[2]
+        try:
+            return claim.commit(
+                lambda notes: self.port.commit(
+                    "give",
+                    claim.pack,
+                    lambda: gateway.give(claim.claim, body, notes, then_take=taking, holding=holding),
+                )
+            )
+        except Unavailable:
+            raise
+        except Fenced as error:
+            claim.log.info("a return came too late", action="return-fenced", error=str(error))
+        except PassdownError as error:
+            self._fail(claim, "contract", str(error))
+        return None
+
+    def _fail(self, claim: ActiveClaim, kind: Literal["contract", "error"], problem: str) -> None:
+        gateway = self.port.gateway
+        try:
+            claim.commit(
+                lambda notes: self.port.retried(lambda: gateway.fail(claim.claim, kind, problem, notes))
+            )
+        except Unavailable:
+            raise
+        except PassdownError as error:
+            claim.log.info(
+                "a failure was not taken", action="fail-refused", problem=problem, error=str(error)
+            )
+
+    def release(self, claim: ActiveClaim, reason: str) -> None:
+        """Hand a held attempt back, counting no failure; its agent is told. One try: else the lease runs out."""
+        gateway = self.port.gateway
+        try:
+            claim.commit(lambda notes: gateway.release(claim.claim, reason, notes))
+        except Exception as error:  # noqa: BLE001  (others are still to be released)
+            claim.log.warning("a claim was not released", action="release-refused", error=summary(error))
+        self.renewer.remove(claim)
+        claim.end(reason)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, over: "asyncio.Future[None]") -> None:
+    """Resolve `over` from any thread, as long as its loop runs."""
+
+    def resolve() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(resolve)
