@@ -66,10 +66,12 @@ def searcher(pack, ctx: Context):
 
 @agent("writer", version="1")
 def writer(pack, ctx: Context):
-    """Checkpoint, write, and checkpoint again."""
-    ctx.checkpoint({"at": "before"})
-    refund = ctx.call("refunds.create", order=pack.inputs["order"])
-    ctx.checkpoint({"at": "after", "refund": refund})
+    """Checkpoint, write, and checkpoint again; goes on from where an earlier attempt stood."""
+    refund = (ctx.snapshot or {}).get("refund")
+    if refund is None:
+        ctx.checkpoint({"at": "before"})
+        refund = ctx.call("refunds.create", order=pack.inputs["order"])
+        ctx.checkpoint({"at": "after", "refund": refund})
     return Done({"refund": refund["id"]})
 
 

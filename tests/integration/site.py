@@ -17,6 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DESK = str(Path(__file__).with_name("desk.py"))
 ROLES = ["searcher", "writer", "notifier"]
 
+PASSDOWN = str(Path(sys.executable).with_name("passdown"))
+
 LEASE_S = 2.0
 
 
@@ -62,6 +64,7 @@ class Site:
         self.folder = folder
         self.store = f"sqlite:///{folder / 'passdown.db'}"
         self.outside = folder / "outside.jsonl"
+        self.desk = DESK
         self.broker = Broker.connect(self.store, by="user:producer")
         self._processes: list[subprocess.Popen[bytes]] = []
         os.environ["OUTSIDE"] = str(self.outside)
@@ -74,11 +77,19 @@ class Site:
         return encode(spec).decode()
 
     def start(self, *argv: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
-        """Start a Python module as a process; its log goes to ``log`` in the folder."""
+        """Start a Python module as a process."""
+        return self.run(*prefix, sys.executable, "-m", *argv)
+
+    def passdown(self, *argv: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
+        """Start the command line as a process, on this site's store."""
+        return self.run(*prefix, PASSDOWN, "--store", self.store, *argv)
+
+    def run(self, *argv: str) -> subprocess.Popen[bytes]:
+        """Start a process in a group of its own; its log goes to ``log`` in the folder."""
         env = {**os.environ, "OUTSIDE": str(self.outside), "PYTHONWARNINGS": "error"}
         with (self.folder / "log").open("ab") as log:
             process = subprocess.Popen(
-                [*prefix, sys.executable, "-m", *argv], cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True
+                argv, cwd=ROOT, env=env, stdout=log, stderr=log, start_new_session=True
             )
         self._processes.append(process)
         return process
@@ -87,13 +98,17 @@ class Site:
         """Start a worker without anybody who watches it."""
         return self.start("passdown.broker.worker", self.spec(list(roles or ROLES), **options))  # type: ignore[arg-type]
 
+    def worker_command(self, *roles: str) -> list[str]:
+        """Return the command that starts a worker, to be run under another one."""
+        return [sys.executable, "-m", "passdown.broker.worker", self.spec(list(roles or ROLES))]
+
     def killing_worker(self, point: str, marker: Path) -> subprocess.Popen[bytes]:
         """Start a worker that dies at `point`, unless the marker says that this has happened."""
         return self.start("tests.integration.killing", self.spec(ROLES), point, str(marker))
 
     def tick(self, prefix: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
         """Start a tick."""
-        return self.start("passdown.broker.cli", "--store", self.store, "tick", prefix=prefix)
+        return self.passdown("tick", prefix=prefix)
 
     def kill(self, process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
         """End a process, and wait for its end."""
