@@ -62,7 +62,7 @@ def _beside(folder: Path) -> Transport:
         "control_folder": str(folder / "control"),
         "polling_interval": 0.05,
     }
-    return Transport("filesystem://", options, linger_s=0.05)
+    return Transport("filesystem://localhost", options, linger_s=0.05)
 
 
 def open_doorbell(transport: Transport) -> Doorbell:

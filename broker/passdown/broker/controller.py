@@ -6,8 +6,9 @@ command that was recorded is answered from its record (DESIGN §4).
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import stamina
 import structlog
@@ -34,8 +35,10 @@ from passdown.broker.stores.base import (
 )
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import decode, digest_of, encode
-from passdown.contracts.errors import Conflict, NotFound, Unavailable
+from passdown.contracts.errors import Conflict, NotFound, PassdownError, Unavailable
 from passdown.contracts.replies import Refusal, Reply, raise_refusal, read_reply
+
+T = TypeVar("T")
 
 _log = structlog.get_logger("passdown.controller")
 
@@ -102,16 +105,25 @@ class Controller:
         Raises what `decide` raises; Conflict where the same act was recorded with another content;
         Unavailable where the store stays away (then a retry is safe).
         """
+        first = [held]
+
+        def act() -> Done:
+            # After a failure only the store knows whether the command was carried out: load, do not trust `held`.
+            return self._run(session_id, body, by, first.pop() if first else None, take)
+
+        return self._patiently(session_id, act)
+
+    def _patiently(self, session_id: str, act: Callable[[], T]) -> T:
+        """Do `act`; where the store is away, again with jittered waits for `patience_s`, then raise Unavailable."""
         try:
-            return self._run(session_id, body, by, held, take)
+            return act()
         except Unavailable as error:
             if self._patience_s <= 0:
                 raise
             _log.warning("controller.store_away", session=session_id, error=str(error))
         for attempt in stamina.retry_context(on=Unavailable, attempts=None, timeout=self._patience_s):
             with attempt:
-                # After a failure only the store knows whether the command was carried out: load, do not trust `held`.
-                return self._run(session_id, body, by, None, take)
+                return act()
         raise AssertionError("retry_context ends by returning or raising")
 
     def _run(
@@ -120,12 +132,13 @@ class Controller:
         command_id = cmd.command_id(session_id, body, by)
         command_digest = digest_of(body)
         for _ in range(_CONFLICTS):
-            if held is None:
+            decision = self._decide_on_held(session_id, body, by, held) if held else None
+            if held is None or decision is None:
                 loaded = self.store.load(session_id, command_id, command_digest)
                 if loaded.reply is not None or loaded.clash:
                     return self._recorded(body, loaded, take)
                 held = held_of(loaded.state, loaded.version, loaded.now, loaded.catalog)
-            decision = self._decide(session_id, body, by, held)
+                decision = self._decide(session_id, body, by, held)
             if not decision.events:
                 return self._nothing(session_id, body, decision, held, take)
             commit = commit_of(session_id, command_id, command_digest, held, decision)
@@ -137,6 +150,19 @@ class Controller:
                 return _answered(read_reply(outcome.reply), taken)
             held = None
         raise Unavailable("the session", f"it changed {_CONFLICTS} times while this command was decided")
+
+    def _decide_on_held(self, session_id: str, body: cmd.Body, by: str, held: Held) -> Decision | None:
+        """Decide on a state that was not loaded just now; None where that says no.
+
+        It may be what is out of date, or this very act may be recorded already: only the store knows.
+        """
+        try:
+            decision = self._decide(session_id, body, by, held)
+        except Unavailable:
+            raise
+        except PassdownError:
+            return None
+        return None if isinstance(decision.reply, Refusal) else decision
 
     def _decide(self, session_id: str, body: cmd.Body, by: str, held: Held) -> Decision:
         state = held.state
@@ -192,7 +218,7 @@ class Controller:
 
     def load(self, session_id: str) -> Held:
         """Return a session as it stands; its state is None where there is none."""
-        loaded = self.store.load(session_id)
+        loaded = self._patiently(session_id, lambda: self.store.load(session_id))
         return held_of(loaded.state, loaded.version, loaded.now, loaded.catalog)
 
 

@@ -102,7 +102,7 @@ def _list(value: Any) -> list[str]:
     for item in cast("list[Any]", items):
         name = item.strip() if isinstance(item, str) else ""
         if not name or not name.isprintable():
-            raise _misfit("a list of names", item if item != "" else "an empty one")
+            raise _misfit("a list of names, none of them empty", item)
         names.append(name)
     return names
 
@@ -266,7 +266,7 @@ def load(
     if config is not None or path.exists():
         lay(_from_file(path), str(path))
     lay({row.name: variables[row.env] for row in ROWS.values() if variables.get(row.env)})
-    lay(_known(flags or {}, "flags"), "flag")
+    lay(_known(flags or {}, "--set"), "flag")
     try:
         return Loaded(Settings.model_validate(values), origins)
     except ValidationError as error:

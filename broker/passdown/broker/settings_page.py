@@ -3,7 +3,7 @@
 from passdown.broker.settings import ROWS, Row, shown
 
 
-def as_markdown() -> str:
+def settings_page() -> str:
     """Return ``docs/settings.md``."""
     rows = [
         f"| `{row.name}` | `{row.env}` | {row.kind} | {_default(row)} | {row.meaning} |"

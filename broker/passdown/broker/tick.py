@@ -7,6 +7,7 @@ time that was seen, and `decide` ignores one that no longer applies (DESIGN §4)
 import random
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 
@@ -34,25 +35,32 @@ class Tick:
     """Sweeps due entries. ``reserve_ms``: how long an entry is left alone after a pass that failed on it."""
 
     def __init__(
-        self, controller: Controller, *, batch: int = 200, reserve_ms: int = 3_000, most_wait_ms: int = 1_000
+        self,
+        controller: Controller,
+        *,
+        batch: int = 200,
+        reserve_ms: int = 3_000,
+        most_wait_ms: int = 1_000,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._controller = controller
         self._batch = batch
         self._reserve_ms = reserve_ms
         self._most_wait_ms = most_wait_ms
+        self._monotonic = monotonic
         self._asked: float | None = None
         #: The store's answers so far: health is the last successful poll, not a living process.
         self.polled_at = 0.0
 
     def once(self) -> Swept:
         """Make one pass. Raises Unavailable where the store is away."""
-        now = time.monotonic()
+        now = self._monotonic()
         elapsed = None if self._asked is None else int((now - self._asked) * 1000)
         self._asked = now
         found = self._controller.store.due(
             DueRequest(limit=self._batch, reserve_ms=self._reserve_ms, elapsed_ms=elapsed)
         )
-        self.polled_at = time.monotonic()
+        self.polled_at = self._monotonic()
         if found.postponed_ms:
             _log.warning("tick.clock_jumped", leases_postponed_ms=found.postponed_ms)
         done = sum(self._deal(entry) for entry in found.entries)

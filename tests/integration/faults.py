@@ -1,0 +1,68 @@
+"""One process's broker over a SQLite file with a clock that a test moves, and a store that fails when told to."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.faulty import FaultPlan, FaultyStore, Script
+
+from passdown.agents import Done, agent
+from passdown.agents.runtime import Runtime
+from passdown.broker.app import App, Transport
+from passdown.broker.client import Broker
+from passdown.broker.controller import Controller
+from passdown.broker.doorbell import SilentDoorbell
+from passdown.broker.gateway import DirectGateway, Limits
+from passdown.broker.stores.sqlite import SqliteStore
+from passdown.broker.tick import Tick
+
+START = 1_800_000_000_000
+
+
+class Clock:
+    """The store's clock, in milliseconds; it stands still unless it is moved."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+    def forward(self, seconds: float) -> None:
+        """Let time pass: for the store, and for the tick that measures how much passed."""
+        self.now += int(seconds * 1000)
+
+
+class World:
+    """A broker, a gateway and a tick on one store."""
+
+    def __init__(self, path: Path, plan: FaultPlan | None = None, limits: Limits | None = None) -> None:
+        self.clock = Clock()
+        self.store = FaultyStore(SqliteStore(str(path / "faults.db"), clock=self.clock), plan or Script())
+        bell = SilentDoorbell()
+        self.controller = Controller(self.store, bell, patience_s=10)
+        self.broker = Broker(App(self.store, Transport("", {}), bell, self.controller), "user:producer")
+        self.gateway = DirectGateway(self.controller, limits)
+        self.tick = Tick(self.controller, reserve_ms=1_000, monotonic=lambda: self.clock.now / 1000)
+
+    def runtime(self, *items: Any) -> Runtime:
+        """Return a runtime with some agents."""
+        return Runtime(self.gateway, agents=items)
+
+
+@contextmanager
+def world(path: Path, plan: FaultPlan | None = None, limits: Limits | None = None) -> Iterator[World]:
+    """Open a world, and close it."""
+    made = World(path, plan, limits)
+    try:
+        yield made
+    finally:
+        made.store.plan = Script()
+        made.broker.close()
+
+
+@agent("worker")
+def honest(pack, ctx):
+    """Be done."""
+    return Done({"attempt": pack.attempt})
