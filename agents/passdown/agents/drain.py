@@ -8,6 +8,7 @@ from typing import Protocol
 
 import structlog
 
+from passdown.agents.async_run import AsyncRun
 from passdown.agents.gate import Gate
 from passdown.agents.options import Options
 from passdown.agents.outcomes import Outcome, Raised, summary
@@ -64,14 +65,20 @@ class Turn:
 
     def take(self, slots: int, *, holding: bool = False) -> list[Offer]:
         """Take up to `slots` packs, once no solo pack runs in this process."""
-        if not self._worker.gate.wait_open(max(0.0, self._ends - time.monotonic())):
-            self.close()
-            self.more = True
+        wait = 0.0 if holding else max(0.0, self._ends - time.monotonic())
+        if not self._worker.gate.wait_open(wait):
+            if not holding:
+                self.close()
+                self.more = True
             return []
         port = self._worker.port
         return self.absorb(
             port.commit("take", None, lambda: port.gateway.take(self.role, slots, holding=holding))
         )
+
+    def then_take(self, *, holding: bool = False) -> ThenTake | None:
+        """Return what to take with a return: one pack for the slot that it frees, as long as any may run."""
+        return (self.role, 1, holding) if self.open and self._worker.gate.wait_open(0) else None
 
     def absorb(self, taking: Taking) -> list[Offer]:
         """Return the packs of a taking; rings on, once, where more remain."""
@@ -89,6 +96,7 @@ class Turn:
         worker = self._worker
         if worker.stopping:
             why, wait = "the worker shuts down", 0.0
+            self.more = True
         elif worker.gate.enter(solo=offer.solo, seconds=worker.options.solo_wait_seconds):
             return True
         else:
@@ -107,6 +115,7 @@ class PlainDrain:
     def run(self) -> bool:
         """Go on until the queue is empty or the turn is over; return whether packs remained."""
         turn, lingered = self._turn, False
+        lingers = self._worker.options.linger_seconds > 0
         offers = deque(turn.take(1))
         while True:
             if offers:
@@ -116,7 +125,7 @@ class PlainDrain:
                     offers.extend(turn.absorb(taken))
                 elif not offers and turn.open:
                     offers.extend(turn.take(1))
-            elif lingered or not turn.open:
+            elif lingered or not lingers or not turn.open:
                 return turn.more
             else:
                 lingered = True
@@ -128,7 +137,7 @@ class PlainDrain:
         if not self._turn.enter(offer):
             return None
         try:
-            return self._worker.runner.run(offer, self._then_take)
+            return self._worker.runner.run(offer, self._turn.then_take)
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001  (the next pack must not suffer for it)
@@ -136,9 +145,6 @@ class PlainDrain:
             return None
         finally:
             self._worker.gate.leave(solo=offer.solo)
-
-    def _then_take(self) -> ThenTake | None:
-        return (self._turn.role, 1, False) if self._turn.open else None
 
 
 class AsyncDrain:
@@ -155,6 +161,7 @@ class AsyncDrain:
     def run(self) -> bool:
         """Go on until the queue is empty or the turn is over, and all that was taken has ended."""
         turn, options, lingered = self._turn, self._worker.options, False
+        lingers = options.linger_seconds > 0
         self._start(turn.take(options.async_slots))
         while True:
             if self._worker.closed:
@@ -162,7 +169,7 @@ class AsyncDrain:
             if self._running:
                 lingered = False
                 self._wait()
-            elif lingered or not turn.open:
+            elif lingered or not lingers or not turn.open:
                 break
             else:
                 lingered = True
@@ -183,17 +190,19 @@ class AsyncDrain:
             if self._turn.enter(offer):
                 self._running += 1
                 self._alone = offer.solo
-                ended = self._worker.threads.loop.submit(lambda offer=offer: self._run(offer))
-                ended.add_done_callback(lambda future: self._ended.put(future.result()))
+                AsyncRun(
+                    self._worker.runner,
+                    offer,
+                    self._then_take,
+                    lambda outcome, solo=offer.solo: self._end(outcome, solo=solo),
+                ).start()
 
-    async def _run(self, offer: Offer) -> Taking | None:
-        try:
-            return await self._worker.runner.run_async(offer, self._then_take)
-        finally:
-            self._worker.gate.leave(solo=offer.solo)
+    def _end(self, outcome: Outcome, *, solo: bool) -> None:
+        self._worker.gate.leave(solo=solo)
+        self._ended.put(outcome)
 
     def _then_take(self) -> ThenTake | None:
-        return (self._turn.role, 1, self._running > 1) if self._turn.open else None
+        return self._turn.then_take(holding=self._running > 1)
 
     def _wait(self) -> None:
         """Wait for a pack to end, and now and then look for new ones meanwhile."""

@@ -24,7 +24,7 @@ from passdown.contracts.codec import RETURN_BUDGET, digest, encode
 from passdown.contracts.commands import ToolNote, Verdict
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Fenced, NotFound
 from passdown.contracts.gateway import AgentInfo, Claim, Offer, Standing, Taking
-from passdown.contracts.pack import Pack, PackAnswer, PackSnapshot
+from passdown.contracts.pack import Cause, Pack, PackAnswer, PackSnapshot
 from passdown.contracts.replies import Recorded, Run, Suspended
 from passdown.contracts.returns import Fence, read_return
 from passdown.contracts.schema import problems
@@ -82,21 +82,21 @@ class MemoryGateway:
             session, effect = self._decided(session_id, effect_id)
             effect.edited = edited
             effect.approved = action_digest(effect_id, effect.tool, edited or effect.args)
-            session.go_on("human")
+            _resume(session, "human")
 
     def deny(self, session_id: str, effect_id: str, why: str = "a person denied it") -> None:
         """A person forbids a proposed effect."""
         with self._lock:
             session, effect = self._decided(session_id, effect_id)
             effect.status, effect.error, effect.touched = "denied", why, session.tick()
-            session.go_on("human")
+            _resume(session, "human")
 
     def say(self, session_id: str, effect_id: str, *, done: bool, result: Any = None) -> None:
         """A person says how an unknown effect ended; *not done* allows one repeat."""
         with self._lock:
             session, effect = self._decided(session_id, effect_id)
             settled(session, effect, done=done, result=result)
-            session.go_on()
+            _resume(session, "retry")
 
     def answer(self, session_id: str, question: str, value: Any, by: str = "user:tester") -> None:
         """Answer a question; the attempt that honours the answers is issued with the last one."""
@@ -157,7 +157,9 @@ class MemoryGateway:
             if session.pack.digest != pack.digest:
                 raise ContractError("pack", "its digest is not that of its attempt", pointer="/digest")
             session.status, session.claim_id, session.agent = "running", claim_id, agent
-            return Claim(session_id=session.name, fence=fence, lease_seconds=pack.lease_seconds)
+            return Claim(
+                session_id=session.name, role=pack.role, fence=fence, lease_seconds=pack.lease_seconds
+            )
 
     def renew(self, claims: list[Claim]) -> list[Standing]:
         with self._lock:
@@ -345,3 +347,9 @@ class MemoryGateway:
             current = f"{session.pack.step}/{session.pack.attempt}/{session.claim_id[:8] or 'unclaimed'}"
             raise Fenced(str(claim.fence), current)
         return session
+
+
+def _resume(session: Session, cause: Cause) -> None:
+    """Go on after a person's word, unless a settle attempt is under way, which goes on itself."""
+    if session.status == "waiting":
+        session.go_on(cause)

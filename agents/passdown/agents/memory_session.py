@@ -15,6 +15,7 @@ from passdown.contracts.pack import (
     Pack,
     PackAnswer,
     PackEffect,
+    PackRead,
     PackSnapshot,
     PackTool,
     seal,
@@ -127,6 +128,7 @@ class Session:
                 effects=[
                     _shown(one, self.pack.step) for one in self.ledger.values() if one.status != "proposed"
                 ],
+                reads=[_reread(one) for one in self.notes if not one.denied],
                 answers=list(self.answers),
                 feedback=list(self.feedback),
             )
@@ -157,10 +159,13 @@ class Session:
 
     def go_on(self, cause: Cause = "retry") -> None:
         """Issue what follows once no claim runs: settle, a person, or the next attempt (DESIGN §6)."""
-        if any(one.kind == "effect" for one in self.open_tickets()):
+        asked = {one.kind for one in self.open_tickets()}
+        if "effect" in asked:
             self.status = "waiting"
         elif self.with_status("unknown"):
             self.issue("settle")
+        elif asked & {"approval", "question"}:
+            self.status = "waiting"
         elif self.kept is not None:
             self.given, self.kept = self.kept, None
             self._follow()
@@ -217,6 +222,12 @@ def identity_key(tool: str, identity: dict[str, Any]) -> tuple[str, str]:
     """Return the digest of an identity, and the key under which its calls are counted."""
     short = ids.identity_digest(identity)
     return short, f"{tool}:{short}"
+
+
+def _reread(note: ToolNote) -> PackRead:
+    return PackRead(
+        tool=note.tool, args=note.args, result=note.result, age_seconds=0.0, read_again=not note.kept
+    )
 
 
 def _shown(effect: Effect, step: int) -> PackEffect:

@@ -5,6 +5,7 @@ with jittered waits, for ever: a lease that ran out but was not declared lost is
 """
 
 import contextlib
+import math
 import random
 import threading
 import time
@@ -42,6 +43,8 @@ class Renewer:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._failures = 0
+        #: When the thread looks next, so that a claim that is due later need not wake it.
+        self._looks_at = 0.0
 
     def add(self, claim: ActiveClaim) -> None:
         """Keep the lease of `claim` until it is removed."""
@@ -51,7 +54,8 @@ class Renewer:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="passdown-renewer", daemon=True)
                 self._thread.start()
-            self._wake.notify()
+            if due < self._looks_at:
+                self._wake.notify()
 
     def remove(self, claim: ActiveClaim) -> None:
         """Let the lease of `claim` go its way."""
@@ -84,8 +88,10 @@ class Renewer:
     def _wait(self) -> float | None:
         """Return the seconds until the next renewal: 0 now, None while nothing is held."""
         if not self._held:
+            self._looks_at = math.inf
             return None
-        wait = min(one.due for one in self._held.values()) - self._clock()
+        self._looks_at = min(one.due for one in self._held.values())
+        wait = self._looks_at - self._clock()
         return 0 if wait <= 0 else max(wait, _LEAST_WAIT_SECONDS)
 
     def renew(self) -> float:

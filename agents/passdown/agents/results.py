@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from passdown.agents.jsonable import as_json, schema_of
 from passdown.contracts import returns as wire
-from passdown.contracts.codec import RETURN_BUDGET, check_budget, convert, encode
+from passdown.contracts.codec import RETURN_BUDGET, check_budget, convert, decode_any, encode
 from passdown.contracts.errors import ContractError
 from passdown.contracts.pack import Pack
 from passdown.contracts.returns import EvidenceItem, Fence, Uncertainty
@@ -87,10 +87,10 @@ def write_return(result: object, pack: Pack, fence: Fence) -> bytes:
         given = type(result).__name__
         raise ContractError("return", f"an agent returns Done, NeedsInput, Refused or Escalate; got {given}")
     made = _wire(result, _common(result, pack, fence))
-    fields: dict[str, Any] = msgspec.to_builtins(made)
     body = encode(made)
-    check_budget("return", body, RETURN_BUDGET, fields)
-    wire.read_return(body)
+    if len(body) > RETURN_BUDGET:
+        check_budget("return", body, RETURN_BUDGET, msgspec.to_builtins(made))
+    decode_any(body, wire.Return, what="return")
     return body
 
 
@@ -105,7 +105,7 @@ def _common(result: AgentResult, pack: Pack, fence: Fence) -> dict[str, Any]:
         "next_step": result.next_step,
         "evidence": [_evidence(item, n) for n, item in enumerate(result.evidence)],
         "uncertainty": _uncertainty(result.uncertainty),
-        "usage": as_json(result.usage, what="usage"),
+        "usage": as_json(result.usage, what="usage") if result.usage else {},
     }
 
 

@@ -6,7 +6,7 @@ import inspect
 import threading
 import uuid
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from passdown.agents.agent import Agent
 from passdown.agents.claim import ActiveClaim, log_of
@@ -65,7 +65,7 @@ class Runner:
         except PassdownError as error:
             log_of(pack).info("a reservation was not ended", action="hand-back-refused", error=str(error))
 
-    def _claim(self, pack: Pack) -> ActiveClaim | None:
+    def claim(self, pack: Pack) -> ActiveClaim | None:
         """Hold the attempt, and its lease; None where this worker is not to run it."""
         why = unfit(pack, self.registry)
         if why:
@@ -90,36 +90,22 @@ class Runner:
 
     def run(self, offer: Offer, then_take: Callable[[], ThenTake | None]) -> Taking | None:
         """Run a pack of a plain agent, or settle, in this thread; return what was taken with its return."""
-        claim = self._claim(offer.pack)
+        claim = self.claim(offer.pack)
         if claim is None:
             return None
         try:
             if claim.pack.cause == "settle":
-                self._settle(claim)
+                self.settle(claim)
                 return None
             outcome = self._run_plain(claim, self.registry.agents[claim.pack.role])
-            return self._conclude(claim, outcome, then_take)
+            return self.conclude(claim, outcome, then_take)
         finally:
-            self.renewer.remove(claim)
+            self.let_go(claim)
 
-    async def run_async(self, offer: Offer, then_take: Callable[[], ThenTake | None]) -> Taking | None:
-        """Run a pack of an async agent, or settle, from the event loop; what blocks runs in threads."""
-        if offer.pack.cause == "settle":
-            return await self._in_thread(lambda: self.run(offer, then_take), self.threads.tools)
-        claim = await self._in_thread(lambda: self._claim(offer.pack))
-        if claim is None:
-            return None
-        try:
-            outcome = await self._attend(claim, self.registry.agents[claim.pack.role])
-            return await self._in_thread(lambda: self._conclude(claim, outcome, then_take))
-        finally:
-            self.renewer.remove(claim)
-
-    async def _in_thread(self, act: Callable[[], Any], pool: Any = None) -> Any:
-        outcome: Outcome = await asyncio.wrap_future((pool or self.threads.gateway).submit(act))
-        if isinstance(outcome, Raised):
-            raise outcome.error
-        return outcome.value
+    def let_go(self, claim: ActiveClaim) -> None:
+        """End the lease here, and the verbs of a context that outlived its run."""
+        self.renewer.remove(claim)
+        claim.end("its run is over")
 
     def _run_plain(self, claim: ActiveClaim, agent: Agent) -> Outcome:
         ctx = SyncContext(claim, self.threads)
@@ -142,7 +128,7 @@ class Runner:
         with contextlib.suppress(PassdownError):
             self._fail(claim, "error", str(error))
 
-    async def _attend(self, claim: ActiveClaim, agent: Agent) -> Outcome:
+    async def attend(self, claim: ActiveClaim, agent: Agent) -> Outcome:
         """Run an async agent until it ends, its time is up, or its claim is over."""
         loop = asyncio.get_running_loop()
         ctx = Context(claim, self.threads)
@@ -167,7 +153,7 @@ class Runner:
             return Raised(claim.ended or asyncio.CancelledError())
         return work.result()
 
-    def _settle(self, claim: ActiveClaim) -> None:
+    def settle(self, claim: ActiveClaim) -> None:
         found = verdicts(
             claim.pack, self.registry.tools, self.threads.loop, seconds=self.options.verify_seconds
         )
@@ -181,7 +167,7 @@ class Runner:
 
     # After the run
 
-    def _conclude(
+    def conclude(
         self, claim: ActiveClaim, outcome: Outcome, then_take: Callable[[], ThenTake | None]
     ) -> Taking | None:
         """Give the return; where there is none, say why.

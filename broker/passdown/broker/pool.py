@@ -8,7 +8,7 @@ import threading
 from typing import Any, cast
 
 import structlog
-from celery import Celery
+from celery import Celery, shared_task
 from kombu import Queue
 
 from passdown.agents.runtime import Runtime
@@ -44,6 +44,20 @@ def celery_app(transport: Transport, roles: list[str]) -> Celery:
     return app
 
 
+#: The pool of this process that serves a role. Celery's threads know only the task's name and arguments.
+_serving: dict[str, "Pool"] = {}
+
+
+@shared_task(name=DRAIN_TASK, ignore_result=True)
+def drain(role: str) -> None:
+    """Answer a doorbell."""
+    pool = _serving.get(role)
+    if pool is None:
+        _log.warning("pool.foreign_role", role=str(role)[:100])
+        return
+    pool.drain(role)
+
+
 class Pool:
     """Runs drains for some roles in threads of this process until stopped."""
 
@@ -65,13 +79,9 @@ class Pool:
         self._stopping = threading.Event()
         self._worker: Any = None
         self._app = celery_app(transport, roles)
-        self._app.task(name=DRAIN_TASK, ignore_result=True)(self.drain)
 
     def drain(self, role: str) -> None:
         """Answer one doorbell: drain the role, and ring on where packs remain."""
-        if role not in self._roles:
-            _log.warning("pool.foreign_role", role=role)
-            return
         with self._lock:
             self._active += 1
         try:
@@ -91,6 +101,8 @@ class Pool:
 
     def run(self) -> None:
         """Consume until `stop`; a consumer that ends by itself is started again."""
+        for role in self._roles:
+            _serving[role] = self
         wait = _RESTART_FIRST
         while not self._stopping.is_set():
             for role in self._roles:
@@ -122,6 +134,9 @@ class Pool:
     def stop(self, grace_s: float = 10.0) -> None:
         """Take nothing new; let what runs finish within `grace_s`, hand back the rest, and end the consumer."""
         self._stopping.set()
+        for role in self._roles:
+            if _serving.get(role) is self:
+                del _serving[role]
         self._runtime.stop(grace_s)
         if self._worker is not None:
             self._worker.stop()
