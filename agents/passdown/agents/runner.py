@@ -84,6 +84,10 @@ class Runner:
             return None
         claim = ActiveClaim(pack, held, self.registry.tools, self.port)
         self.renewer.add(claim)
+        if self.hurry.is_set():
+            # Claimed while the worker shut down: whoever released what was held may not have seen this one.
+            self.release(claim, "the worker shuts down")
+            return None
         return claim
 
     # The run

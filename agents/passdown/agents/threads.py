@@ -41,9 +41,19 @@ class Pool:
             if self._idle:
                 self._idle -= 1
             elif self.threads < self._size:
-                self.threads += 1
-                threading.Thread(target=self._work, name=f"{self._name}-{self.threads}", daemon=True).start()
+                self._start()
         return future
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{self.threads + 1}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            # The system gives no more threads: those that there are do the work, or nobody can.
+            if not self.threads:
+                raise
+        else:
+            self.threads += 1
 
     def _work(self) -> None:
         while True:

@@ -1,0 +1,65 @@
+import sys
+import types
+
+import pytest
+
+from passdown.agents import Agent, Done, Pack, Registry, SyncContext, Tool, agent, collect, tool
+from passdown.contracts.errors import ContractError
+
+
+def make_agent(role: str) -> Agent:
+    @agent(role)
+    def work(pack: Pack, ctx: SyncContext) -> Done:
+        return Done()
+
+    return work
+
+
+def make_tool(name: str) -> Tool[[], int]:
+    @tool(name)
+    def look() -> int:
+        return 1
+
+    return look
+
+
+def module(name: str, **contents: object) -> types.ModuleType:
+    made = types.ModuleType(name)
+    vars(made).update(contents)
+    return made
+
+
+def test_agents_and_tools_are_collected_from_modules():
+    clerk, look = make_agent("clerk"), make_tool("look")
+    found = collect(module("one", clerk=clerk, other=3), module("two", look=look))
+    assert found.agents == {"clerk": clerk}
+    assert found.tools == {"look": look}
+
+
+def test_a_module_may_be_named(monkeypatch: pytest.MonkeyPatch):
+    clerk = make_agent("clerk")
+    monkeypatch.setitem(sys.modules, "shop_agents_of_a_test", module("shop_agents_of_a_test", clerk=clerk))
+    assert collect("shop_agents_of_a_test").agents == {"clerk": clerk}
+
+
+def test_an_import_elsewhere_is_the_same_one():
+    look = make_tool("look")
+    assert collect(module("one", look=look), module("two", alias=look)).tools == {"look": look}
+
+
+def test_two_for_one_name_are_an_error_that_names_both():
+    with pytest.raises(ContractError, match=r"agent of role 'clerk'.*two of them.*test_registry.work"):
+        Registry([make_agent("clerk"), make_agent("clerk")])
+    with pytest.raises(ContractError, match=r"tool 'look'.*two of them"):
+        collect(module("one", look=make_tool("look")), module("two", look=make_tool("look")))
+
+
+def test_a_registry_can_be_passed_on():
+    mine = Registry([make_agent("clerk")])
+    assert collect(module("one", look=make_tool("look")), into=mine) is mine
+    assert (list(mine.agents), list(mine.tools)) == (["clerk"], ["look"])
+
+
+def test_nothing_registers_itself():
+    make_agent("clerk")
+    assert Registry().agents == {}
