@@ -1,0 +1,123 @@
+"""What is wrong with a plan by itself: every fault at once, each with its place and how to mend it.
+
+What depends on the specifications of tools is checked by `check_tools`.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from passdown.broker.plans.at import At
+from passdown.broker.plans.check_stage import stage_faults
+from passdown.broker.plans.faults import Fault, around, closest, place, serious, show
+from passdown.broker.plans.graph import Graph, graph_of
+from passdown.broker.plans.names import name_faults
+from passdown.contracts.codec import KIB, MAX_INTEGER, check, encode
+from passdown.contracts.errors import ContractError
+from passdown.contracts.plans import PLAN_SPEC, Plan
+
+#: The most that a plan may have in its stored form, schemas included (bytes).
+PLAN_BUDGET = 512 * KIB
+MOST_STEPS = 100_000
+
+
+def check_plan(plan: Plan, *, unsure: AbstractSet[str] = frozenset()) -> list[Fault]:
+    """Return the faults and warnings of `plan`, in the order of its stages; empty where it is sound.
+
+    Nothing is said about what stands at the `unsure` places, nor about what follows from them.
+    """
+    found = list(_head_faults(plan))
+    stages = [
+        At(plan, name, stage, own)
+        for (name, stage), own in zip(plan.stages.items(), _by_stage(plan, unsure), strict=True)
+    ]
+    for at in stages:
+        found += name_faults(at.place(), "stage", at.name)
+        found += stage_faults(at)
+    found += _graph_faults(
+        plan, {at.name for at in stages if _is_vague(at)}, sure_of_start="start" not in unsure
+    )
+    if not serious(found):
+        found += _size_faults(plan)
+    return [fault for fault in found if unsure.isdisjoint(around(fault.place))]
+
+
+def _by_stage(plan: Plan, unsure: AbstractSet[str]) -> list[set[str]]:
+    """Return the unsure places of each stage."""
+    found: dict[str, set[str]] = {place("stages", name): set() for name in plan.stages}
+    for one in unsure:
+        for outer in around(one):
+            if outer in found:
+                found[outer].add(one)
+    return [found[place("stages", name)] for name in plan.stages]
+
+
+def _head_faults(plan: Plan) -> Iterator[Fault]:
+    yield from name_faults("name", "plan", plan.name)
+    if plan.spec != PLAN_SPEC:
+        yield Fault("spec", f"expected {PLAN_SPEC!r}, got {show(plan.spec)}")
+    if not 1 <= plan.version <= MAX_INTEGER:
+        yield Fault("version", f"{show(plan.version)} is no version", "count versions from 1")
+    if not 1 <= plan.max_steps <= MOST_STEPS:
+        yield Fault("max_steps", f"{show(plan.max_steps)} is out of range", f"from 1 to {MOST_STEPS}")
+    try:
+        check(plan.description, what="description")
+    except ContractError as error:
+        yield Fault("description", error.problem)
+    if not plan.stages:
+        yield Fault("stages", "there are no stages", "declare at least one, [stages.NAME]")
+    elif plan.start not in plan.stages:
+        yield Fault("start", f"there is no stage {show(plan.start)}", closest(plan.start, plan.stages))
+
+
+def _graph_faults(plan: Plan, vague: set[str], *, sure_of_start: bool) -> Iterator[Fault]:
+    """Yield what is wrong with the diagram as a whole; the moves out of `vague` stages are not all known."""
+    graph = graph_of(plan, may_end=vague)
+    distances = graph.distances(plan.start)
+    if distances and sure_of_start and not vague.intersection(distances):
+        for name in plan.stages:
+            if name not in distances:
+                yield Fault(
+                    place("stages", name),
+                    f"no move leads here from {show(plan.start)}",
+                    "add a move to it, or remove it",
+                )
+    yield from _endless(graph)
+    nearest = min((steps for name, steps in distances.items() if name in graph.ends), default=0)
+    if nearest > plan.max_steps >= 1:
+        yield Fault(
+            "max_steps",
+            f"{plan.max_steps} steps are too few: the shortest way to an end has {nearest} stages",
+            f"allow at least {nearest}",
+        )
+
+
+def _endless(graph: Graph) -> Iterator[Fault]:
+    for group in graph.cycles:
+        stuck = not any(stage in graph.may_end for stage in group)
+        leaves = any(following not in group for stage in group for following in graph.follows[stage])
+        if stuck and not leaves:
+            way = " → ".join([*group[:6], *(["…"] if len(group) > 6 else []), group[0]])
+            yield Fault(
+                place("stages", group[0], "next"),
+                f"no way leads to an end from here: {way}",
+                "let one of these stages move to `end`, or to a stage that does",
+            )
+
+
+def _is_vague(at: At) -> bool:
+    """Whether the moves out of a stage are not all known."""
+    return not all(at.is_sure(field) for field in ("next", "on_refused", "on_denied", "on_failed"))
+
+
+def _size_faults(plan: Plan) -> list[Fault]:
+    """A plan that is too large is a fault of its largest stage."""
+    size = len(encode(plan))
+    if size <= PLAN_BUDGET:
+        return []
+    largest = max(plan.stages, key=lambda name: len(encode(plan.stages[name])))
+    return [
+        Fault(
+            place("stages", largest),
+            f"the plan has {size} bytes, and may have {PLAN_BUDGET}; this is its largest stage",
+        )
+    ]

@@ -1,0 +1,140 @@
+"""Authored parts → stored parts: sugar resolved, durations in seconds, schemas in place."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from passdown.broker.plans.authored import Grant, HumanStage, Level, Plan, Returns, Stage
+from passdown.broker.plans.durations import seconds
+from passdown.broker.plans.faults import Fault, place
+from passdown.broker.plans.moves import moves_of
+from passdown.broker.plans.schema_source import Direction, SourceProblem, schema_from
+from passdown.contracts import plans as stored
+from passdown.contracts.schema import Schema
+
+Here = tuple[str | int, ...]
+
+
+class Lowering:
+    """Gathers faults instead of raising them: what cannot be turned is left out, and its place is *unsure*.
+
+    ``renamed`` maps places of the stored form to where the author wrote them.
+    """
+
+    def __init__(self, base_dir: Path | None) -> None:
+        self._base_dir = base_dir
+        self.faults: list[Fault] = []
+        self.unsure: set[str] = set()
+        self.renamed: dict[str, str] = {}
+
+    def plan(self, plan: Plan) -> stored.Plan:
+        """Return the stored form of `plan`, unchecked."""
+        return stored.Plan(
+            name=plan.name,
+            version=plan.version,
+            description=plan.description,
+            start=plan.start,
+            max_steps=plan.max_steps,
+            stages={name: self._any_stage(name, stage) for name, stage in plan.stages.items()},
+        )
+
+    def _any_stage(self, name: str, stage: Stage | HumanStage) -> stored.Stage:
+        here: Here = ("stages", name)
+        moves = moves_of(name, stage.next)
+        self.faults += moves.faults
+        self.renamed |= moves.renamed
+        if moves.faults:
+            self.unsure.add(place(*here, "next"))
+        own: dict[str, Any] = (
+            self._role(here, stage, moves.on)
+            if isinstance(stage, Stage)
+            else {"queue": stage.queue, **moves.on}
+        )
+        return stored.Stage(
+            goal=stage.goal,
+            constraints=list(stage.constraints),
+            done_when=list(stage.done_when),
+            inputs=None if stage.inputs is None else self._schema((*here, "inputs"), stage.inputs, "in"),
+            returns=self._returns((*here, "returns"), stage.returns),
+            deadline_seconds=None if stage.deadline is None else seconds(stage.deadline),
+            max_entries=stage.max_entries,
+            priority=stage.priority,
+            next=moves.next,
+            on_stale=stage.on_stale,
+            escalation=self._escalation((*here, "escalation"), stage.escalation),
+            **own,
+        )
+
+    def _role(self, here: Here, stage: Stage, on_result: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            "role": stage.role,
+            "ask": stage.ask,
+            "tools": [self._grant((*here, "tools", n), grant) for n, grant in enumerate(stage.tools)],
+            "scopes": None if stage.scopes is None else list(stage.scopes),
+            "risk": stage.risk,
+            "waived": stage.waived,
+            "lease_seconds": seconds(stage.lease),
+            "max_attempts": stage.max_attempts,
+            "backoff": stored.Backoff(
+                first_seconds=seconds(stage.backoff.first),
+                factor=float(stage.backoff.factor),
+                most_seconds=seconds(stage.backoff.most),
+            ),
+            "recovery": stage.recovery,
+            **self._moves_on(here, stage, on_result),
+        }
+
+    def _moves_on(self, here: Here, stage: Stage, on_result: Mapping[str, str]) -> dict[str, str | None]:
+        moves = {"on_refused": stage.on_refused, "on_denied": stage.on_denied, "on_failed": stage.on_failed}
+        for field, target in on_result.items():
+            if moves[field] is not None:
+                self._fault(
+                    (*here, field), f"`next` says where {field[3:]!r} leads, too", "say it in one place"
+                )
+            moves[field] = target
+        return moves
+
+    def _grant(self, here: Here, grant: str | Grant) -> stored.Grant:
+        if isinstance(grant, str):
+            return stored.Grant(tool=grant)
+        params = {
+            name: self._schema((*here, "params", name), one, "in") for name, one in grant.params.items()
+        }
+        if grant.approval is None:
+            return stored.Grant(tool=grant.tool, approve=grant.approve, params=params)
+        if grant.approve is None:
+            self._fault((*here, "approval"), "nobody is asked to approve", "name the queue as `approve`")
+        return stored.Grant(
+            tool=grant.tool, approve=grant.approve, approval_seconds=seconds(grant.approval), params=params
+        )
+
+    def _escalation(self, here: Here, path: Sequence[str | Level]) -> list[stored.Level]:
+        return [self._level((*here, n), level) for n, level in enumerate(path)]
+
+    def _level(self, here: Here, level: str | Level) -> stored.Level:
+        if isinstance(level, str):
+            return stored.Level(queue=level)
+        hand_over = (
+            None if level.hand_over is None else self._schema((*here, "hand_over"), level.hand_over, "out")
+        )
+        return stored.Level(queue=level.queue, after_seconds=seconds(level.after), hand_over=hand_over)
+
+    def _returns(self, here: Here, returns: object) -> stored.Returns:
+        if not isinstance(returns, Returns):
+            return stored.Returns(schema=self._schema(here, returns, "out"))
+        return stored.Returns(
+            schema=self._schema((*here, "schema"), returns.schema_, "out"),
+            evidence=returns.evidence,
+            results=list(returns.results),
+        )
+
+    def _schema(self, here: Here, source: object, direction: Direction) -> Schema:
+        try:
+            return schema_from(source, self._base_dir, direction)
+        except SourceProblem as problem:
+            self._fault(here, problem.problem, problem.mend)
+            self.unsure.add(place(*here))
+            return True
+
+    def _fault(self, here: Here, problem: str, mend: str = "") -> None:
+        self.faults.append(Fault(place(*here), problem, mend))

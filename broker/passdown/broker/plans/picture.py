@@ -1,0 +1,151 @@
+"""A plan as a picture: text for a terminal, or a Mermaid state diagram."""
+
+import textwrap
+from collections.abc import Iterator
+
+from passdown.broker.plans.durations import spell
+from passdown.broker.plans.faults import one_line
+from passdown.broker.plans.graph import Graph, graph_of
+from passdown.broker.plans.lanes import Row, draw
+from passdown.contracts.plans import END, FAIL, PRODUCER, Plan, Stage, moves
+
+_LEGEND = {"!": "a person approves the call first", "↺": "comes round again", "■": "the session ends"}
+_GOAL = 200
+
+
+def as_text(plan: Plan, *, current: str | None = None, width: int = 100) -> str:
+    """Return the diagram of `plan`, stages from top to bottom and each move as a line to where it leads.
+
+    `current` marks where a session stands; lines have `width` columns at most, unless names are longer.
+    """
+    graph = graph_of(plan)
+    order = graph.in_order(plan.start)
+    column = max((len(one_line(name)) for name in order), default=0)
+    rows: list[Row] = []
+    for name in order:
+        rows += [*_stage_rows(plan, graph, order, name, current), Row()]
+    lines = [
+        _title(plan),
+        *_wrapped(one_line(plan.description, 1000), width),
+        "",
+        *draw(rows[:-1], column, width),
+        "",
+    ]
+    drawn = "\n".join(lines)
+    legend = "   ".join(f"{mark} {meaning}" for mark, meaning in _LEGEND.items() if mark in drawn)
+    return f"{drawn}\n{legend}\n" if legend else f"{drawn}\n"
+
+
+def _title(plan: Plan) -> str:
+    count = len(plan.stages)
+    return f"{one_line(plan.name)}@{plan.version}: {count} stage{'s' if count != 1 else ''}, at most {plan.max_steps} steps"
+
+
+def _stage_rows(plan: Plan, graph: Graph, order: list[str], name: str, current: str | None) -> Iterator[Row]:
+    stage = plan.stages[name]
+    tags = [who(stage), *_traits(stage)]
+    if name == plan.start:
+        tags.append("start")
+    elif name not in graph.reachable(plan.start):
+        tags.append("never reached")
+    here = "  ◀ here" if name == current else ""
+    yield Row(" · ".join(tags) + here, name=one_line(name), head=name, mark="●" if name == plan.start else "")
+    for label, text in _details(stage):
+        yield Row(text, label=label)
+    for label, target in labelled_moves(stage):
+        yield _move_row(plan, graph, order, name, label, target)
+
+
+def _move_row(plan: Plan, graph: Graph, order: list[str], name: str, label: str, target: str) -> Row:
+    if target in (END, FAIL):
+        return Row(f"{label} → {'■ end' if target == END else '■ failed'}")
+    if target not in plan.stages:
+        return Row(f"{label} → {one_line(target)}, which does not exist")
+    back = graph.goes_round(name, target) and order.index(target) <= order.index(name)
+    entries = plan.stages[target].max_entries
+    leads = f"↺ {target}, at most {entries} entries" if back else f"→ {target}"
+    return Row(f"{label} {one_line(leads)}", leads=target)
+
+
+def who(stage: Stage) -> str:
+    """Return whose stage it is, for a picture."""
+    return one_line(f"person of {stage.queue}" if stage.queue is not None else stage.role)
+
+
+def _traits(stage: Stage) -> list[str]:
+    traits = [] if stage.queue is not None else [stage.recovery]
+    if stage.risk != "normal":
+        traits.append(f"{stage.risk} risk{', waived' if stage.waived else ''}")
+    if stage.deadline_seconds is not None:
+        traits.append(f"within {spell(stage.deadline_seconds)}")
+    return traits
+
+
+def _details(stage: Stage) -> Iterator[tuple[str, str]]:
+    if stage.goal:
+        yield "goal", one_line(stage.goal, _GOAL)
+    if stage.tools:
+        yield (
+            "tools",
+            ", ".join(
+                one_line(f"{one.tool} ! {one.approve}" if one.approve else one.tool) for one in stage.tools
+            ),
+        )
+    if stage.ask != PRODUCER:
+        yield "asks", one_line(stage.ask)
+    if stage.escalation:
+        path = (
+            one_line(f"{one.queue} after {spell(one.after_seconds)}" if one.after_seconds else one.queue)
+            for one in stage.escalation
+        )
+        yield "escalates", ", then ".join(path)
+
+
+def labelled_moves(stage: Stage) -> list[tuple[str, str]]:
+    """Return each move of a stage with what causes it, those that end the session included."""
+    found = [
+        (one_line("suggested" if cause.startswith("suggested ") else cause), to)
+        for cause, to in moves(stage).items()
+    ]
+    following = stage.next
+    if not (following.to or following.cases or following.suggest):
+        found.insert(0, ("done", END))
+    if stage.on_failed == FAIL:
+        found.append(("failed", FAIL))
+    return found
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width)
+
+
+def as_mermaid(plan: Plan, *, current: str | None = None) -> str:
+    """Return `plan` as a Mermaid ``stateDiagram-v2``; `current` marks where a session stands."""
+    order = graph_of(plan).in_order(plan.start)
+    names = {name: f"s{n}" for n, name in enumerate(order, 1)}
+    lines = ["stateDiagram-v2"]
+    for name, short in names.items():
+        stage = plan.stages[name]
+        lines.append(
+            f'    state "{_quoted(name)}: {_quoted(" · ".join([who(stage), *_traits(stage)]))}" as {short}'
+        )
+    if plan.start in names:
+        lines.append(f"    [*] --> {names[plan.start]}")
+    for name, short in names.items():
+        for label, target in labelled_moves(plan.stages[name]):
+            nowhere = target not in names and target not in (END, FAIL)
+            said = f"{label} (to {target}, which does not exist)" if nowhere else label
+            lines.append(f"    {short} --> {names.get(target, '[*]')}: {_quoted(said)}")
+    people = ",".join(short for name, short in names.items() if plan.stages[name].queue is not None)
+    if people:
+        lines += ["    classDef person stroke-dasharray: 4 3", f"    class {people} person"]
+    if current in names:
+        lines += ["    classDef here stroke-width:4px", f"    class {names[current]} here"]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Return text as Mermaid's entity codes allow it: nothing in it can end the label."""
+    return "".join(
+        char if char.isalnum() or char in " -_.=·" else f"#{ord(char)};" for char in one_line(text)
+    )

@@ -1,0 +1,172 @@
+import copy
+from typing import Any, cast
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from passdown.broker.plans import check_plan, compile_plan
+from passdown.broker.plans.compiling import compile_whole
+from passdown.contracts import plans as stored
+from passdown.contracts.codec import decode, digest_of, encode
+from passdown.contracts.errors import PlanError
+from tests.unit.plans.samples import DECISION
+
+TARGETS: st.SearchStrategy[Any] = st.sampled_from(["a", "b", "c", "end"])
+TEXTS: st.SearchStrategy[Any] = st.lists(st.text(min_size=1).filter(str.strip))
+NUMBERS: st.SearchStrategy[Any] = st.integers(-(2**53) + 1, 2**53 - 1) | st.floats(
+    allow_nan=False, allow_infinity=False
+)
+OBJECTS: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {
+        "type": st.just("object"),
+        "properties": st.dictionaries(st.text(), st.fixed_dictionaries({"maximum": NUMBERS})),
+    }
+)
+GRANTS: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {"tool": st.sampled_from(["t", "u.v"])},
+    optional={
+        "params": st.dictionaries(st.text(), st.fixed_dictionaries({"maximum": NUMBERS})),
+        "approve": st.just("people"),
+    },
+)
+MOVES: st.SearchStrategy[Any] = (
+    st.just("end")
+    | st.sets(st.sampled_from("abc")).map(lambda more: {"suggest": ["end", *sorted(more)]})
+    | st.fixed_dictionaries({"field": st.just("decision"), "approve": TARGETS, "deny": st.just("end")})
+    | st.fixed_dictionaries({"done": st.just("end"), "refused": TARGETS})
+)
+STAGES: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(["analyst", "cashier"]),
+        "returns": st.just({"schema": DECISION}),
+        "next": MOVES,
+    },
+    optional={
+        "goal": st.text(),
+        "constraints": TEXTS,
+        "done_when": TEXTS,
+        "inputs": OBJECTS,
+        "ask": st.sampled_from(["producer", "people"]),
+        "tools": st.lists(
+            st.just("w") | GRANTS, unique_by=lambda grant: grant if grant == "w" else grant["tool"]
+        ),
+        "lease": st.sampled_from(["100ms", "90s", "1h30m"]),
+        "deadline": st.sampled_from(["2h", "3650d"]),
+        "backoff": st.fixed_dictionaries({"first": st.just("0.3s"), "factor": st.floats(1, 100)}),
+        "on_failed": st.just("fail") | TARGETS,
+        "recovery": st.sampled_from(["rerun", "continue", "human"]),
+        "priority": st.integers(-100, 100),
+        "escalation": st.lists(st.sampled_from(["leads", "bosses"]), max_size=1),
+    },
+)
+FIRST: st.SearchStrategy[Any] = STAGES.map(lambda stage: {**stage, "next": {"suggest": ["b", "c", "end"]}})
+#: Plans that are sound, however odd what stands in them.
+PLANS: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {
+        "name": st.sampled_from(["p", "refund.eu"]),
+        "start": st.just("a"),
+        "stages": st.fixed_dictionaries({"a": FIRST, "b": STAGES, "c": STAGES}),
+    },
+    optional={
+        "version": st.integers(1, 2**53 - 1),
+        "description": st.text(),
+        "max_steps": st.integers(1, 100_000),
+    },
+)
+SOUND: dict[str, Any] = {
+    "name": "refund",
+    "version": 2,
+    "start": "check",
+    "stages": {
+        "check": {
+            "role": "analyst",
+            "goal": "Decide about {inputs.orderId}.",
+            "constraints": ["be quick"],
+            "inputs": {"type": "object", "properties": {"orderId": {"type": "string"}}},
+            "tools": [
+                "orders.read",
+                {"tool": "refunds.create", "approve": "people", "params": {"cents": {"maximum": 5}}},
+            ],
+            "scopes": ["refunds:write"],
+            "returns": {"schema": DECISION, "evidence": "required", "results": ["done", "refused"]},
+            "lease": "90s",
+            "deadline": "3d",
+            "backoff": {"first": "2s", "factor": 3, "most": "1m"},
+            "next": {"field": "decision", "approve": "ask", "deny": "tell"},
+            "on_refused": "tell",
+            "escalation": ["leads", {"queue": "bosses", "after": "1h30m", "hand_over": {"type": "string"}}],
+        },
+        "ask": {"queue": "people", "deadline": "2d", "next": {"suggest": ["check", "tell"], "done": "tell"}},
+        "tell": {"role": "desk", "next": {"done": "end", "failed": "fail"}, "ask": "people"},
+    },
+}
+CONTAINERS: list[Any] = [[], {}, [[]], {"": {}}, {1: 2}, {"field": "x"}, {"$ref": "#"}, {"type": 5}, set()]
+JUNK: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**5000)
+    | st.floats()
+    | st.text()
+    | st.sampled_from(["\ud800", "end", "fail", "producer", "\0name", "[key]", "0s", "x" * 70_000])
+    | st.binary()
+    | st.sampled_from([*CONTAINERS, object(), int, object])
+)
+STRANGE_KEYS: list[Any] = [5, None, "\0role", "\ud800", "[key]", "queue"]
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(PLANS)
+def test_a_plan_that_is_stored_and_read_keeps_its_digest_and_is_still_sound(authored: dict[str, Any]) -> None:
+    plan = compile_plan(authored)
+    read = decode(encode(plan), stored.Plan)
+    assert read == plan
+    assert digest_of(read) == digest_of(plan) == digest_of(compile_plan(copy.deepcopy(authored)))
+    assert [fault for fault in check_plan(read) if fault.severity == "fault"] == []
+
+
+def keys_of(container: Any) -> list[Any]:
+    """Return where something stands in a list or a table; nowhere for anything else."""
+    if isinstance(container, dict):
+        return list(cast("dict[Any, Any]", container))
+    return list(range(len(cast("list[Any]", container)))) if isinstance(container, list) else []
+
+
+def mutated(plan: Any, data: st.DataObject) -> Any:
+    """Return `plan` with junk at some place, or something missing there."""
+    keys = keys_of(plan)
+    if not keys or data.draw(st.integers(0, 6)) == 0:
+        return data.draw(JUNK)
+    copied = copy.copy(plan)
+    key = data.draw(st.sampled_from(keys))
+    match data.draw(st.sampled_from(["below", "below", "below", "below", "remove", "add"])):
+        case "below":
+            copied[key] = mutated(plan[key], data)
+        case "remove":
+            del copied[key]
+        case _ if hasattr(copied, "keys"):
+            copied[data.draw(st.text() | st.sampled_from(STRANGE_KEYS))] = data.draw(JUNK)
+        case _:
+            copied.append(data.draw(JUNK))
+    return copied
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200)
+@given(PLANS | st.just(SOUND), st.data())
+def test_nothing_but_a_plan_error_comes_of_any_mutation(
+    authored: dict[str, Any], data: st.DataObject
+) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        authored = mutated(authored, data)
+    try:
+        plan = compile_plan(authored)
+    except PlanError as error:
+        faults = error.faults
+    else:
+        faults: list[str] = []
+        assert decode(encode(plan), stored.Plan) == plan
+    assert all(fault.isprintable() for fault in faults)
+
+
+def test_the_sound_plan_that_is_mutated_is_sound() -> None:
+    assert compile_whole(SOUND)[1] == []
