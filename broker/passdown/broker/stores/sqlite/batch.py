@@ -6,7 +6,7 @@ and written a table at a time, which costs a fraction of writing them a commit a
 """
 
 import sqlite3
-from typing import Any
+from typing import Any, NamedTuple
 
 from passdown.broker.stores.base import (
     Commit,
@@ -51,8 +51,30 @@ _NO_DUES = b"[]"
 _NO_PACK = (None, None, None, None)
 #: The columns of TICKETS_OF and PUT_TICKET, less the session's number.
 _TICKET_FIELDS = ("ticket_no", "version", "kind", "queue", "why", "about", "opened_at")
-#: What LOOK_UP would say of a session that does not exist.
-_NOBODY = (0, 0, None, "", "", "", 0, None, None, b"[]", None, None, None, None, 0, 0)
+
+
+class _Standing(NamedTuple):
+    """How a session stands before a commit: a row of LOOK_UP."""
+
+    n: int = 0
+    version: int = 0
+    status: str | None = None
+    task_id: str = ""
+    task_name: str = ""
+    plan: str = ""
+    opened_at: int = 0
+    queued_role: str | None = None
+    queued_score: int | None = None
+    dues: bytes = _NO_DUES
+    command_digest: str | None = None
+    reply: bytes = b""
+    lease_role: str = ""
+    lease: str | None = None
+    reserved: int = 0
+    ticketed: int = 0
+
+
+_NOBODY = _Standing()
 
 
 class Batch:
@@ -93,53 +115,52 @@ class Batch:
         session_id = commit.session_id
         if session_id in self._touched:
             self.flush()
-        found = self._cursor.execute(sql.LOOK_UP, (commit.command_id, session_id)).fetchone()
-        if found is None:
-            if commit.expected:
-                return Stale(version=0)
-            found = _NOBODY
-        elif found[10] is not None:
-            if found[10] == commit.command_digest:
-                return Repeated(reply=found[11])
-            return Stale(version=found[1], clash=True)
-        elif found[1] != commit.expected:
-            return Stale(version=found[1])
+        row = self._cursor.execute(sql.LOOK_UP, (commit.command_id, session_id)).fetchone()
+        was = _Standing._make(row) if row else _NOBODY
+        if was.command_digest is not None:
+            if was.command_digest == commit.command_digest:
+                return Repeated(reply=was.reply)
+            return Stale(version=was.version, clash=True)
+        if was.version != commit.expected:
+            return Stale(version=was.version)
         self._touched.add(session_id)
-        self._write(found[0] or self._next_number(), found, commit)
+        self._write(was.n or self._next_number(), was, commit)
         version = commit.expected + len(commit.events)
-        return Committed(version=version, now=self.now, ring=self._ring(found, commit, taking))
+        return Committed(version=version, now=self.now, ring=self._ring(was, commit, taking))
 
-    def _write(self, n: int, found: tuple[Any, ...], commit: Commit) -> None:
-        role, score, dues = found[7:10]
+    def _write(self, n: int, was: _Standing, commit: Commit) -> None:
+        role, score, dues = was.queued_role, was.queued_score, was.dues
         if commit.queue is not None:
             if role is not None:
                 self._row(sql.UNQUEUE, (role, score, n))
-            if found[14]:
+            if was.reserved:
                 self._row(sql.FREE, (n,))
             role, score = self._enqueue(n, commit)
         if commit.dues is not None and (commit.dues or dues != _NO_DUES):
             dues = self._replace_dues(n, dues, commit.dues)
-        self._write_session(n, found, commit, (role, score, dues))
+        self._write_session(n, was, commit, (role, score, dues))
         self._write_log(n, commit)
         if commit.lease is not None:
-            self._write_lease(n, found[12], commit)
-        if commit.tickets is not None and (commit.tickets or found[15]):
+            self._write_lease(n, was.lease, commit)
+        if commit.tickets is not None and (commit.tickets or was.ticketed):
             self._replace_tickets(n, commit.tickets)
 
-    def _write_session(self, n: int, found: tuple[Any, ...], commit: Commit, keys: tuple[Any, ...]) -> None:
+    def _write_session(
+        self, n: int, was: _Standing, commit: Commit, keys: tuple[str | None, int | None, bytes]
+    ) -> None:
         row = commit.row
         version = commit.expected + len(commit.events)
         place = (row.stage, version, row.updated_at, *keys, commit.state)
-        if not found[0]:
+        if not was.n:
             filed = (commit.session_id, row.task_id, row.task_name, row.key, row.plan, row.opened_at)
             self._row(sql.OPEN_SESSION, (*filed, *place, row.status, n))
             return
-        if row.status == found[2]:
+        if row.status == was.status:
             self._row(sql.KEEP_STATUS, (*place, n))
         else:
             self._row(sql.MOVE_STATUS, (*place, row.status, n))
         filed = (row.task_id, row.task_name, row.plan, row.opened_at)
-        if filed != found[3:7]:
+        if filed != (was.task_id, was.task_name, was.plan, was.opened_at):
             self._row(sql.REFILE, (*filed, n))
 
     def _write_log(self, n: int, commit: Commit) -> None:
@@ -181,7 +202,7 @@ class Batch:
         """Write what differs from what stands; return what the session's row says of it from here on."""
         before = {(kind, subject): (at, due) for kind, subject, at, due in decode_dues(standing)}
         after: list[DueKey] = []
-        for entry in dues:
+        for entry in {(entry.kind, entry.subject): entry for entry in dues}.values():
             due_at = self.now + entry.after_ms
             was = before.pop((entry.kind, entry.subject), None)
             if was is not None and was[0] == entry.at and self._same_time(was[1], due_at):
@@ -207,15 +228,15 @@ class Batch:
         for ticket_no in before:
             self._row(sql.DROP_TICKET, (n, ticket_no))
 
-    def _ring(self, found: tuple[Any, ...], commit: Commit, taking: str) -> list[str]:
+    def _ring(self, was: _Standing, commit: Commit, taking: str) -> list[str]:
         """Return the roles to ring for: one with a new pack, and one in which room was made for another."""
         queue = commit.queue
         filled = "" if queue is None or queue == "withdraw" else queue.role
         ring = [filled] if filled else []
-        if commit.lease in ("end", "tell") and found[13] in ("held", "cancelled"):
-            ring.append(found[12])
-        if queue is not None and found[14] and not isinstance(commit.lease, Lease):
-            ring.append(found[7])
+        if commit.lease in ("end", "tell") and was.lease in ("held", "cancelled"):
+            ring.append(was.lease_role)
+        if queue is not None and was.reserved and was.queued_role and not isinstance(commit.lease, Lease):
+            ring.append(was.queued_role)
         rung: list[str] = []
         for role in ring:
             if role != taking and self.bells.silent(role) and (role == filled or self._ready(role)):

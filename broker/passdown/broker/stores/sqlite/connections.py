@@ -34,6 +34,14 @@ _PRAGMAS = (
     "PRAGMA trusted_schema = OFF",
 )
 
+#: Connections that must be neither used nor closed here, so that nothing collects them as garbage.
+_ABANDONED: list[object] = []
+
+
+def abandon(*connections: sqlite3.Connection | None) -> None:
+    """Leave connections alone for ever: they belong to the process that this one was forked from."""
+    _ABANDONED.extend(connections)
+
 
 class Place:
     """Where a store is kept: a path, or ``:memory:``."""
@@ -142,6 +150,10 @@ class Readers:
         with self._state:
             self._paused = False
             self._state.notify_all()
+
+    def abandon(self) -> None:
+        """Leave the connections alone for ever; `forget_callers` follows."""
+        abandon(*self._idle)
 
     def _borrow(self) -> sqlite3.Connection:
         with self._state:

@@ -63,13 +63,17 @@ def _sessions(db: sqlite3.Connection, query: base.FindSessions) -> list[base.Ses
     """Newest first; those opened in the same millisecond in the order in which they were written."""
     wheres: list[str] = []
     values: list[object] = []
-    for column, value in (("s.status", query.status), ("s.plan", query.plan)):
-        if value is not None:
-            wheres.append(f"{column} = ?")
-            values.append(value)
+    # A plus keeps SQLite from an index: a task has the fewest sessions, and the statuses that people look for
+    # have fewer than a plan.
     if query.task is not None:
         wheres.append("(s.task_id = ? OR s.task_name = ?)")
         values += [query.task, query.task]
+    if query.status is not None:
+        wheres.append("+s.status = ?" if wheres else "s.status = ?")
+        values.append(query.status)
+    if query.plan is not None:
+        wheres.append("+s.plan = ?" if wheres else "s.plan = ?")
+        values.append(query.plan)
     if query.before is not None:
         place = db.execute(sql.SESSION_PLACE, (query.before,)).fetchone()
         if place is None:

@@ -177,14 +177,19 @@ _FIRST = (
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
 VERSION = len(MIGRATIONS)
 
+_IDENTITY = """
+SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
+       (SELECT count(*) FROM sqlite_schema)
+"""
+
 
 def identify(db: sqlite3.Connection, what: str) -> int:
     """Return the version of the store in `db` (0: an empty file); writes nothing.
 
     Raises ContractError for a database of another application, and for one of a newer version.
     """
-    application: int = db.execute("PRAGMA application_id").fetchone()[0]
-    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    # In one statement, so that another process which makes the store meanwhile is seen whole or not at all.
+    application, version, tables = db.execute(_IDENTITY).fetchone()
     if application == APPLICATION_ID:
         if version > VERSION:
             raise ContractError(
@@ -193,7 +198,6 @@ def identify(db: sqlite3.Connection, what: str) -> int:
                 " upgrade Passdown, or name another file",
             )
         return version
-    tables: int = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if application or version or tables:
         raise ContractError(what, "it is a database of another application; name another file")
     return 0

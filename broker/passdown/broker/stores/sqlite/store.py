@@ -147,5 +147,6 @@ class SqliteStore:
                 "it was open in the process that this one was forked from; connect here, to a file"
             )
             self._writer.abandon()
+            self._readers.abandon()
         self._writer.forget_callers()
         self._readers.forget_callers()

@@ -11,12 +11,15 @@ and most machines have an older one.
 """
 
 import contextlib
+import random
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from passdown.broker.stores.sqlite import connections
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.connections import Place
 from passdown.broker.stores.sqlite.faults import unavailable
@@ -29,8 +32,8 @@ MOST_JOBS = 256
 #: After so many rows written here the log is copied into the database; a row is about a page, 8 KiB.
 CHECKPOINT_ROWS = 1000
 
-#: Connections that must be neither used nor closed here, so that nothing collects them as garbage.
-_ABANDONED: list[object] = []
+_LOOK_AGAIN_SECONDS = (0.0002, 0.0008)
+_LOOK_SECONDS = 1.0
 
 
 class _Job(Generic[T]):
@@ -102,7 +105,7 @@ class Writer:
 
     def abandon(self) -> None:
         """Leave the connection alone for ever: it belongs to the process that this one was forked from."""
-        _ABANDONED.append((self._db, self._pump))
+        connections.abandon(self._db, self._pump)
         self._db = self._pump = None
 
     def leads_here(self) -> bool:
@@ -121,7 +124,9 @@ class Writer:
             gate.acquire()
             self._waiting.append(job)
         try:
-            gate.acquire()
+            # The time-out is for a leader that was interrupted in the very moment of waking the others.
+            while not gate.acquire(timeout=_LOOK_SECONDS) and not job.settled:
+                continue
         except BaseException:
             # Interrupted (Ctrl-C, a time limit): nobody must wait for this caller from here on.
             self._withdraw(job)
@@ -159,6 +164,7 @@ class Writer:
         for job in jobs:
             if not job.settled:
                 job.fail(Unavailable(self._place.what, "the thread that wrote for this one was interrupted"))
+        for job in jobs:
             if job.gate is not None and not job.leads:
                 job.gate.release()
 
@@ -191,7 +197,7 @@ class Writer:
     def _transact(self, jobs: list[_Job[Any]]) -> None:
         db = self._db or self._connect()
         try:
-            db.execute("BEGIN IMMEDIATE")
+            self._begin(db)
             batch = Batch(db, self._clock())
             results = [job.work(batch) for job in jobs]
             batch.flush()
@@ -201,6 +207,25 @@ class Writer:
             raise
         for job, result in zip(jobs, results, strict=True):
             job.succeed(result)
+
+    def _begin(self, db: sqlite3.Connection) -> None:
+        """Take the write lock, which one process holds at a time.
+
+        SQLite's own waiting sleeps longer and longer, so that those who came late overtake: among eight busy
+        processes some waited for seconds. Looking again every half a millisecond gives each its turn.
+        """
+        until = 0.0
+        while True:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                now = time.monotonic()
+                until = until or now + connections.BUSY_SECONDS
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or now > until:
+                    raise
+                time.sleep(random.uniform(*_LOOK_AGAIN_SECONDS))  # noqa: S311 - spreads those who wait
+            else:
+                return
 
     def _undo(self, db: sqlite3.Connection) -> None:
         try:
@@ -212,6 +237,7 @@ class Writer:
 
     def _connect(self) -> sqlite3.Connection:
         self._db = self._place.open()
+        self._db.execute("PRAGMA busy_timeout = 0")  # see _begin
         self._rows_at_checkpoint = 0
         return self._db
 
@@ -237,7 +263,7 @@ class Writer:
         with contextlib.suppress(sqlite3.Error, Unavailable):
             if self._pump is None:
                 self._pump = self._place.open()
-            db.execute("BEGIN IMMEDIATE")
+            self._begin(db)
             try:
                 self._pump.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             finally:

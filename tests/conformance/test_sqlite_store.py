@@ -1,0 +1,33 @@
+"""`SqliteStore` passes the suite, on a file and in memory."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from passdown.broker.stores.base import Store
+from passdown.broker.stores.sqlite import SqliteStore
+from tests.conformance.building import Clock
+from tests.conformance.store_suite import StoreSuite
+
+
+class TestOnAFile(StoreSuite):
+    @pytest.fixture
+    def connect(self, clock: Clock, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+        stores: list[SqliteStore] = []
+
+        def connect() -> Store:
+            stores.append(SqliteStore(tmp_path / "passdown.db", clock=clock))
+            return stores[-1]
+
+        yield connect
+        for store in stores:
+            store.close()
+
+
+class TestInMemory(StoreSuite):
+    @pytest.fixture
+    def connect(self, clock: Clock) -> Iterator[Callable[[], Store]]:
+        store = SqliteStore(":memory:", clock=clock)
+        yield lambda: store
+        store.close()
