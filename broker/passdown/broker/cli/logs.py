@@ -1,0 +1,83 @@
+"""`log` and `why`: what happened in a session, and what lies behind an effect."""
+
+import time
+from collections.abc import Iterator
+
+import click
+
+from passdown.broker.cli import output
+from passdown.broker.cli.frame import Command, Frame, json_option
+from passdown.broker.cli.opening import opened
+from passdown.broker.cli.screens import show_transition, show_why
+from passdown.broker.cli.views.effects import find_effect, why_view
+from passdown.broker.cli.views.transitions import events, read_logged, transition
+from passdown.broker.client import Broker, Session
+from passdown.contracts.errors import NotFound
+from passdown.contracts.ids import session_of
+
+#: How often a log that is followed is looked at (seconds).
+_FOLLOW_S = 0.25
+
+
+@click.command("log", cls=Command)
+@click.argument("session")
+@click.option(
+    "--after", metavar="SEQ", type=click.IntRange(0), default=0, help="Only events after this number."
+)
+@click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until the session ends.")
+@json_option
+@click.pass_obj
+def log_command(frame: Frame, session: str, after: int, follow: bool, as_json: bool) -> None:
+    """Show every transition of a session.
+
+    SESSION is its id or key. With --json each line is an event as it is stored.
+    """
+    with opened(frame) as broker:
+        for raw in _events(broker, broker.session(session), after, follow):
+            if as_json:
+                click.echo(raw)
+            else:
+                show_transition(transition(read_logged(raw)))
+
+
+def _events(broker: Broker, session: Session, after: int, follow: bool) -> Iterator[bytes]:
+    """Yield events; with `follow` until the session has ended and all are out."""
+    while True:
+        over = not follow or session.state().over
+        for raw in events(broker.app.store, session.id, after=after):
+            yield raw
+            after += 1
+        if over:
+            return
+        time.sleep(_FOLLOW_S)
+
+
+@click.command("why", cls=Command)
+@click.argument("effect")
+@json_option
+@click.pass_obj
+def why_command(frame: Frame, effect: str, as_json: bool) -> None:
+    """Show what lies behind an effect: delegation, attempts, decisions, outcome.
+
+    EFFECT is an effectId, its idempotency key, or so much of its beginning that no other effect of the
+    session fits. All is taken from the session's log.
+    """
+    with opened(frame) as broker:
+        log = list(_session_of(broker, effect).events())
+    view = why_view(log, find_effect(log, effect))
+    if as_json:
+        output.print_json(view)
+    else:
+        show_why(view)
+
+
+def _session_of(broker: Broker, effect: str) -> Session:
+    session_id = session_of(effect)
+    if session_id != effect:
+        try:
+            return broker.session(session_id)
+        except NotFound as error:
+            raise NotFound("effect", effect, f"there is no session {session_id}") from error
+    raise NotFound(
+        "effect", effect, "an effectId is SESSION.e-…; `passdown status SESSION` lists a session's effects"
+    )

@@ -1,0 +1,84 @@
+"""`replay`: prove stored states from their logs (rule 6)."""
+
+import click
+
+from passdown.broker.cli import output
+from passdown.broker.cli.frame import Command, Frame, json_option
+from passdown.broker.cli.opening import opened
+from passdown.broker.cli.screens import show_transition
+from passdown.broker.cli.views.exports import all_sessions
+from passdown.broker.cli.views.transitions import Proof, Replay, prove
+from passdown.broker.cli.words import many, size
+from passdown.broker.client import Broker
+
+
+@click.command("replay", cls=Command)
+@click.argument("session", required=False)
+@click.option("--all", "every", is_flag=True, help="Prove every session, and sum up.")
+@json_option
+@click.pass_obj
+@click.pass_context
+def replay_command(ctx: click.Context, frame: Frame, session: str | None, every: bool, as_json: bool) -> None:
+    """Prove stored states from their logs.
+
+    Folds the log event by event, checks the hash chain, and compares what comes out with the stored
+    state, byte for byte. Exits with 1 where they differ, and says where. With --json each transition is a
+    line, the proof the last one; with --all each proof is a line.
+    """
+    if (session is None) != every:
+        raise click.UsageError("name a SESSION, or --all", ctx)
+    with opened(frame) as broker:
+        holds = _replay_all(broker, as_json) if session is None else _replay_one(broker, session, as_json)
+    if not holds:
+        ctx.exit(1)
+
+
+def _replay_one(broker: Broker, session: str, as_json: bool) -> bool:
+    replay = Replay(broker.app.store, broker.session(session).id)
+    for one in replay:
+        if as_json:
+            output.print_line(one)
+        else:
+            show_transition(one)
+    proof = replay.proof()
+    if as_json:
+        output.print_line(proof)
+    else:
+        _show_proof(proof)
+    return proof.holds
+
+
+def _show_proof(proof: Proof) -> None:
+    if proof.holds:
+        output.say(
+            f"the log gives the stored state, byte for byte: {many(proof.events, 'event')}, an unbroken chain,"
+            f" {size(proof.bytes)}, SHA-256 {proof.digest}"
+        )
+        return
+    output.say(f"{proof.session_id}: the log does not give the stored state")
+    for problem in proof.problems:
+        output.say(problem, 2)
+
+
+def _replay_all(broker: Broker, as_json: bool) -> bool:
+    sessions = events = 0
+    differing: list[Proof] = []
+    with output.progress("sessions proved", hidden=as_json) as advance:
+        for row in all_sessions(broker):
+            proof = prove(broker.app.store, row.session_id)
+            sessions += 1
+            events += proof.events
+            differing += [] if proof.holds else [proof]
+            if as_json:
+                output.print_line(proof)
+            advance()
+    if not as_json:
+        _show_sum(sessions, events, differing)
+    return not differing
+
+
+def _show_sum(sessions: int, events: int, differing: list[Proof]) -> None:
+    for proof in differing:
+        _show_proof(proof)
+    outcome = f"{len(differing):,} differ" if differing else "every log gives its stored state, byte for byte"
+    output.say(f"{many(sessions, 'session')}, {many(events, 'event')}: {outcome}")

@@ -1,0 +1,80 @@
+"""Lists of things in aligned columns; the last one is text that wraps, below the others where there is no room."""
+
+import sys
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from passdown.broker.cli import output
+from passdown.broker.cli.words import ago, clean, cut, line, when
+from passdown.broker.stores.base import SessionRow, TicketRow
+
+Cell = str | Text
+
+#: The least room beside the other columns that the last one needs to stand there.
+_ROOM = 30
+
+
+def show(headings: Sequence[str], rows: Sequence[Sequence[Cell]], nothing: str) -> None:
+    """Print rows below their headings, or say on a terminal that there is `nothing`."""
+    if not rows:
+        output.hint(nothing)
+        return
+    lines = [[_text(cell) for cell in row] for row in rows]
+    head = [Text(heading, style="dim") for heading in headings]
+    widths = [max(row[n].cell_len for row in [head, *lines]) for n in range(len(headings) - 1)]
+    for row in [head, *lines]:
+        _show_row(row, widths)
+
+
+def _text(cell: Cell) -> Text:
+    return Text(cell) if isinstance(cell, str) else cell
+
+
+def _show_row(row: Sequence[Text], widths: Sequence[int]) -> None:
+    lead = Text()
+    for cell, width in zip(row, widths, strict=False):
+        padded = cell.copy()
+        padded.pad_right(width + 2 - cell.cell_len)
+        lead += padded
+    columns = output.width()
+    if columns is None or columns - lead.cell_len >= _ROOM:
+        output.say(row[-1], lead.cell_len, lead)
+        return
+    lead.rstrip()
+    output.say(lead)
+    output.say(row[-1], 4)
+
+
+def show_sessions(rows: Sequence[SessionRow], now: int) -> None:
+    """Print sessions."""
+    lines: list[list[Cell]] = [
+        [
+            row.session_id,
+            output.status_text(row.status),
+            _time(row.updated_at, now),
+            f"{cut(clean(row.task_name), 100)} ({clean(row.plan)}, {clean(row.stage)})",
+        ]
+        for row in rows
+    ]
+    show(["session", "status", "changed", "task (plan, stage)"], lines, "there are no such sessions")
+
+
+def show_tickets(rows: Sequence[TicketRow], now: int) -> None:
+    """Print open tickets."""
+    headings = ["ticket", "kind", "queue", "opened", "why"]
+    lines: list[list[Cell]] = [
+        [
+            f"{row.session_id}/{row.ticket_no}",
+            row.kind,
+            clean(row.queue),
+            _time(row.opened_at, now),
+            line(row.why),
+        ]
+        for row in rows
+    ]
+    show(headings, lines, "no ticket is open")
+
+
+def _time(at: int, now: int) -> str:
+    return ago(at, now) if sys.stdout.isatty() else when(at)

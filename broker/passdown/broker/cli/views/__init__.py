@@ -1,0 +1,1 @@
+"""What commands show, as plain data; nothing here prints or reads the clock."""

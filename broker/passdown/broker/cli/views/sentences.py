@@ -1,0 +1,241 @@
+"""One readable line for each event, and the colour of what went wrong."""
+
+from functools import singledispatch
+
+from passdown.broker.cli.words import brief, clean, line, many, size, span, when
+from passdown.contracts import events as ev
+from passdown.contracts import reserved
+from passdown.contracts.codec import encode
+from passdown.contracts.returns import DoneReturn, EscalateReturn, NeedsInputReturn, RefusedReturn, Return
+
+#: Events that people should not overlook, and those that end a session well.
+TROUBLE = frozenset(
+    {
+        "LeaseLost",
+        "EffectFailed",
+        "EffectUnknown",
+        "ToolDenied",
+        "ReturnFenced",
+        "ReturnRejected",
+        "Escalated",
+        "Ending",
+        "Cancelled",
+        "Expired",
+        "Refused",
+        "Failed",
+    }
+)
+GOOD = frozenset({"Completed", "EffectDone", "EffectSettled"})
+
+
+@singledispatch
+def sentence(event: ev.Event) -> str:
+    """Return what happened, on one line, without the event's name."""
+    return clean(brief(event))
+
+
+@sentence.register
+def _(event: ev.SessionOpened) -> str:
+    branch = f", branch {clean(event.parent.branch)} of {event.parent.session_id}" if event.parent else ""
+    return f"{event.plan} for the task {line(event.task_name)!r}, key {clean(event.key)}{branch}"
+
+
+@sentence.register
+def _(event: ev.StageEntered) -> str:
+    until = f", deadline {when(event.deadline)}" if event.deadline else ""
+    who = ", a person's" if event.human else ""
+    return f"step {event.step} is stage {event.stage}{who} ({line(event.reason)}){until}"
+
+
+@sentence.register
+def _(event: ev.PackIssued) -> str:
+    notes = [event.cause, size(event.bytes), f"lease {span(event.lease_ms)}"]
+    notes += ["solo"] if event.solo else []
+    notes += [f"{event.left_out} left out for size"] if event.left_out else []
+    changes = (
+        f"; changed since the plan was pinned: {clean('; '.join(event.changes))}" if event.changes else ""
+    )
+    return f"attempt {event.attempt} of step {event.step} to role {event.role}: {', '.join(notes)}{changes}"
+
+
+@sentence.register
+def _(event: ev.Claimed) -> str:
+    agent = " ".join(part for part in (event.agent, event.agent_version, event.model) if part)
+    return (
+        f"attempt {event.attempt} held by claim {event.claim_id[:8]}{f' of {clean(agent)}' if agent else ''}"
+    )
+
+
+@sentence.register
+def _(event: ev.ClaimReleased) -> str:
+    return f"claim {event.claim_id[:8]} ended without a failure: {line(event.reason)}"
+
+
+@sentence.register
+def _(event: ev.LeaseLost) -> str:
+    return f"the worker of claim {event.claim_id[:8]} was lost; again from {when(event.retry_at)}"
+
+
+@sentence.register
+def _(event: ev.Checkpointed) -> str:
+    return f"snapshot of {size(len(encode(event.data)))}"
+
+
+@sentence.register
+def _(event: ev.EffectProposed) -> str:
+    return f"{call(event.tool, event.args)} as {short(event.effect_id)}: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.EffectIntended) -> str:
+    approved = f", approved by ticket {event.approval}" if event.approval else ""
+    return f"{call(event.tool, event.args)} as {short(event.effect_id)}{approved}"
+
+
+@sentence.register
+def _(event: ev.EffectDone) -> str:
+    return f"{short(event.effect_id)} happened: {brief(event.result)}"
+
+
+@sentence.register
+def _(event: ev.EffectFailed) -> str:
+    return f"{short(event.effect_id)} wrote nothing: {line(event.error)}"
+
+
+@sentence.register
+def _(event: ev.EffectUnknown) -> str:
+    return f"nobody knows whether {short(event.effect_id)} happened: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.EffectSettled) -> str:
+    how = "its verify" if event.how == "verify" else "a person"
+    if event.status == "done":
+        return f"{short(event.effect_id)} did happen, says {how}: {brief(event.result)}"
+    again = "; it may be tried again" if event.repeat else ""
+    return f"{short(event.effect_id)} did not happen, says {how}{again}"
+
+
+@sentence.register
+def _(event: ev.ToolCalled) -> str:
+    args = f"arguments {event.args_digest[:12]}" if event.args is None else brief(event.args)
+    return f"{clean(event.tool)} {args} gave {event.result_digest[:12]}{', kept' if event.kept else ''}"
+
+
+@sentence.register
+def _(event: ev.ToolDenied) -> str:
+    return f"{clean(event.tool)}: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.Returned) -> str:
+    kept = "; kept until its effects are settled" if event.kept else ""
+    return f"{returned(event.body)}{kept}"
+
+
+@sentence.register
+def _(event: ev.ReturnFenced) -> str:
+    return f"without effect: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.ReturnRejected) -> str:
+    return f"{event.kind}: {line(event.problem)}; again from {when(event.retry_at)}"
+
+
+@sentence.register
+def _(event: ev.InputRequested) -> str:
+    asked = "; ".join(f"{clean(one.id)}: {line(one.text)}" for one in event.questions)
+    return f"of {event.ask}: {asked}"
+
+
+@sentence.register
+def _(event: ev.InputProvided) -> str:
+    return f"{clean(event.id)} of attempt {event.attempt}: {brief(event.value)}"
+
+
+@sentence.register
+def _(event: ev.Escalated) -> str:
+    recommended = f"; recommended: {line(event.recommended)}" if event.recommended else ""
+    risks = f"; risks: {clean('; '.join(event.risks))}" if event.risks else ""
+    return f"{line(event.reason)}{recommended}{risks}"
+
+
+@sentence.register
+def _(event: ev.TicketOpened) -> str:
+    about = f" about {short(event.about)}" if event.kind in ("approval", "effect") else ""
+    return f"ticket {event.ticket_no} ({event.kind}{about}) in {event.queue}: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.TicketResolved) -> str:
+    value = "" if event.value is None else f" {brief(event.value)}"
+    note = f": {line(event.note)}" if event.note else ""
+    until = f", good until {when(event.valid_until)}" if event.valid_until else ""
+    return f"ticket {event.ticket_no}: {event.resolution}{value}{note}{until}"
+
+
+@sentence.register
+def _(event: ev.TicketWithdrawn) -> str:
+    return f"ticket {event.ticket_no}: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.Paused) -> str:
+    until = f"until {when(event.until)}" if event.until else "until it is resumed"
+    return f"{until}{f': {line(event.reason)}' if event.reason else ''}"
+
+
+@sentence.register
+def _(_event: ev.Resumed) -> str:
+    return "the session goes on"
+
+
+@sentence.register
+def _(event: ev.Ending) -> str:
+    return f"will be {event.status} once its effects are settled: {line(event.reason)}"
+
+
+@sentence.register(ev.Cancelled)
+@sentence.register(ev.Expired)
+@sentence.register(ev.Failed)
+def _(event: ev.Cancelled | ev.Expired | ev.Failed) -> str:
+    return line(event.reason)
+
+
+@sentence.register
+def _(_event: ev.Completed) -> str:
+    return "the plan ran to its end"
+
+
+@sentence.register
+def _(event: ev.Refused) -> str:
+    return f"{line(event.reason)}{f' (policy {line(event.policy)})' if event.policy else ''}"
+
+
+@sentence.register
+def _(event: reserved.FannedOut) -> str:
+    return f"{event.branches} branches of join {event.join_id}"
+
+
+def returned(body: Return) -> str:
+    """Return what a return says, in short."""
+    match body:
+        case DoneReturn():
+            return f"done: {brief(body.output)}"
+        case NeedsInputReturn():
+            return f"needs-input: {many(len(body.questions), 'question')}"
+        case RefusedReturn():
+            return f"refused: {line(body.reason)}"
+        case EscalateReturn():
+            return f"escalate: {line(body.reason)}"
+
+
+def call(tool: str, args: object) -> str:
+    """Return a call as its tool and arguments."""
+    return f"{clean(tool)} {brief(args)}"
+
+
+def short(effect_id: str) -> str:
+    """Return enough of an effectId to tell it from others of its session: ``e-1a2b3c4d5e6f``."""
+    return clean(effect_id.partition(".")[2][:14] or effect_id[:40])

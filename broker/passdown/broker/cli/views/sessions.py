@@ -1,0 +1,290 @@
+"""A session as people ask about it: where it stands, what it waits for and until when, and what to type next."""
+
+from typing import Any
+
+from passdown.broker.cli.words import clean, many, span
+from passdown.broker.client import Broker, Session
+from passdown.broker.core.packing import granted
+from passdown.broker.core.state import Asked, Effect, Outcome, State, Ticket
+from passdown.broker.stores.base import Beside, FindQueues, QueueRow
+from passdown.contracts.codec import Wire
+from passdown.contracts.errors import NotFound, PassdownError
+from passdown.contracts.schema import Schema
+
+
+class Wait(Wire, frozen=True, kw_only=True):
+    """One thing that the session waits for, until when (store milliseconds), and what to type about it."""
+
+    kind: str
+    what: str
+    until: int | None = None
+    do: str = ""
+
+
+class QuestionView(Wire, frozen=True, kw_only=True):
+    """A question of the present step."""
+
+    attempt: int
+    id: str
+    text: str
+    schema: Schema
+    ask: str
+    answered: bool
+    value: Any
+    by: str
+    do: str
+
+
+class TicketView(Wire, frozen=True, kw_only=True):
+    """An open ticket. ``about`` is an effectId or an attempt; ``args`` are those of the pending action."""
+
+    ticket: str
+    kind: str
+    queue: str
+    why: str
+    actions: list[str]
+    about: str
+    tool: str
+    args: Any
+    opened_at: int
+    do: str
+
+
+class EffectView(Wire, frozen=True, kw_only=True):
+    """A row of the ledger; ``args`` and ``result`` are null where they stand in the log only (see `why`)."""
+
+    effect_id: str
+    ordinal: int
+    step: int
+    tool: str
+    status: str
+    attempts: int
+    args: Any
+    result: Any
+    error: str
+    approved_by: str
+
+
+class StatusView(Wire, frozen=True, kw_only=True):
+    """Where a session stands. Times are store milliseconds; ``now`` is when this was asked."""
+
+    session_id: str
+    task_id: str
+    task_name: str
+    key: str
+    plan: str
+    status: str
+    stage: str
+    step: int
+    attempt: int
+    cause: str
+    failures: int
+    by: str
+    opened_at: int
+    updated_at: int
+    now: int
+    waits: list[Wait]
+    worker: str
+    lease_left_ms: int | None
+    handed_back: str
+    missing_tools: list[str]
+    questions: list[QuestionView]
+    tickets: list[TicketView]
+    effects: list[EffectView]
+    feedback: list[str]
+    outcome: Outcome | None
+    counts: dict[str, int]
+    events: int
+
+
+def status_view(broker: Broker, session: Session) -> StatusView:
+    """Ask the store where a session stands."""
+    held = broker.app.controller.load(session.id)
+    state = held.state
+    if state is None:
+        raise NotFound("session", session.id)
+    missing = _missing_tools(broker, state, held.catalog)
+    beside = session.beside()
+    found = broker.app.store.find(FindQueues())
+    queues = {row.role: row for row in found if isinstance(row, QueueRow)} if isinstance(found, list) else {}
+    return view_of(state, beside, queues, missing, held.now)
+
+
+def _missing_tools(broker: Broker, state: State, catalog: int) -> list[str]:
+    if state.over or state.human:
+        return []
+    try:
+        given = broker.app.controller.catalog.given(state, state.plan, catalog)
+        return granted(given, state.stage).missing
+    except PassdownError:
+        return []  # a plan that is gone says so when the session is next decided about
+
+
+def view_of(
+    state: State, beside: Beside, queues: dict[str, QueueRow], missing: list[str], now: int
+) -> StatusView:
+    """Return the view of a state and of what stands beside it."""
+    return StatusView(
+        session_id=state.session_id,
+        task_id=state.task_id,
+        task_name=state.task_name,
+        key=state.key,
+        plan=str(state.plan),
+        status=state.shown_status,
+        stage=state.stage,
+        step=state.step,
+        attempt=state.attempt,
+        cause=state.issued.cause if state.issued else "",
+        failures=state.failures,
+        by=state.by,
+        opened_at=state.opened_at,
+        updated_at=state.at,
+        now=now,
+        waits=_waits(state, beside, queues, missing),
+        worker=_worker(state),
+        lease_left_ms=beside.lease_left_ms,
+        handed_back=beside.handed_back,
+        missing_tools=missing,
+        questions=[_question(state, one) for one in state.questions],
+        tickets=[_ticket(state, one) for one in state.tickets],
+        effects=[_effect(one) for one in state.effects],
+        feedback=[f"attempt {one.attempt}, {one.kind}: {one.text}" for one in state.feedback],
+        outcome=state.outcome,
+        counts=beside.counts,
+        events=state.seq,
+    )
+
+
+def _worker(state: State) -> str:
+    held = state.claim
+    if held is None:
+        return ""
+    agent = " ".join(part for part in (held.agent, held.agent_version, held.model) if part)
+    return f"{held.by} (claim {held.claim_id[:8]}{f', {agent}' if agent else ''})"
+
+
+def _waits(state: State, beside: Beside, queues: dict[str, QueueRow], missing: list[str]) -> list[Wait]:
+    """Return everything that this session waits for; empty once it has ended."""
+    if state.over:
+        return []
+    found = [*_machine_waits(state, beside, queues, missing)]
+    found += [_ticket_wait(state, ticket) for ticket in state.tickets]
+    found += [_question_wait(state, one) for one in state.questions if _asks_producer(state, one)]
+    if state.deadline is not None and not state.ending:
+        found.append(Wait(kind="deadline", what=f"the deadline of stage {state.stage}", until=state.deadline))
+    return found
+
+
+def _machine_waits(
+    state: State, beside: Beside, queues: dict[str, QueueRow], missing: list[str]
+) -> list[Wait]:
+    found: list[Wait] = []
+    if state.ending:
+        count = many(len(state.unfinished()), "effect")
+        found.append(Wait(kind="settle", what=f"{count} to be settled, then it is {state.ending}"))
+    if state.paused:
+        do = f"passdown resume {state.session_id}"
+        found.append(Wait(kind="resume", what="being resumed", until=state.resume_at, do=do))
+    if state.claim:
+        left = "" if beside.lease_left_ms is None else f", lease left {span(beside.lease_left_ms)}"
+        found.append(Wait(kind="return", what=f"the return of {clean(_worker(state))}{left}"))
+    elif state.issued:
+        found.append(Wait(kind="worker", what=_for_worker(state.issued.role, queues)))
+    elif state.owed and not state.tickets and not any(not one.answered for one in state.questions):
+        found.append(_owed(state, missing))
+    return found
+
+
+def _for_worker(role: str, queues: dict[str, QueueRow]) -> str:
+    row = queues.get(role)
+    line = f" (its queue: {row.ready} ready, {row.reserved} taken, {row.running} running)" if row else ""
+    return f"a worker of role {role} to take the pack{line}"
+
+
+def _owed(state: State, missing: list[str]) -> Wait:
+    owed = state.owed
+    until = owed.at if owed else None
+    if missing:
+        names = ", ".join(missing)
+        what = f"tools that nobody registered: {names}"
+        return Wait(kind="tools", what=what, until=until, do="passdown tools register MODULE")
+    if state.paused:
+        return Wait(kind="pack", what=f"its next pack ({owed.cause if owed else ''}), once it is resumed")
+    return Wait(kind="time", what=f"its next attempt ({owed.cause if owed else ''})", until=until)
+
+
+def _asks_producer(state: State, question: Asked) -> bool:
+    """Whether no ticket stands for this open question."""
+    about = str(question.attempt)
+    ticketed = any(one.kind == "question" and one.about == about for one in state.tickets)
+    return not question.answered and not ticketed
+
+
+def _question_wait(state: State, question: Asked) -> Wait:
+    what = f"an answer to {question.id}: {question.text}"
+    return Wait(kind="answer", what=what, do=_answer_command(state, question))
+
+
+def _answer_command(state: State, question: Asked) -> str:
+    same = sum(one.id == question.id for one in state.questions)
+    attempt = f" --attempt {question.attempt}" if same > 1 else ""
+    return f"passdown answer {state.session_id} {_quoted(question.id)} VALUE{attempt}"
+
+
+def _quoted(text: str) -> str:
+    plain = text.isascii() and all(char.isalnum() or char in "_-.:/" for char in text)
+    return text if plain else "'" + clean(text).replace("'", "'\\''") + "'"
+
+
+def _ticket_wait(state: State, ticket: Ticket) -> Wait:
+    what = f"a decision on ticket {ticket.ticket_no} ({ticket.kind}) in {ticket.queue}: {ticket.why}"
+    return Wait(kind="ticket", what=what, do=_resolve_command(state, ticket))
+
+
+def _resolve_command(state: State, ticket: Ticket) -> str:
+    return f"passdown resolve {state.session_id}/{ticket.ticket_no} RESOLUTION --as PRINCIPAL"
+
+
+def _question(state: State, one: Asked) -> QuestionView:
+    return QuestionView(
+        attempt=one.attempt,
+        id=one.id,
+        text=one.text,
+        schema=one.schema,
+        ask=one.ask,
+        answered=one.answered,
+        value=one.value,
+        by=one.by,
+        do="" if one.answered else _answer_command(state, one),
+    )
+
+
+def _ticket(state: State, one: Ticket) -> TicketView:
+    effect = state.effect(one.about)
+    return TicketView(
+        ticket=f"{state.session_id}/{one.ticket_no}",
+        kind=one.kind,
+        queue=one.queue,
+        why=one.why,
+        actions=list(one.actions),
+        about=one.about,
+        tool=effect.tool if effect else "",
+        args=effect.args if effect else None,
+        opened_at=one.opened_at,
+        do=_resolve_command(state, one),
+    )
+
+
+def _effect(one: Effect) -> EffectView:
+    return EffectView(
+        effect_id=one.effect_id,
+        ordinal=one.ordinal,
+        step=one.step,
+        tool=one.tool,
+        status=one.status,
+        attempts=one.attempts,
+        args=one.edited or one.args,
+        result=one.result,
+        error=one.error,
+        approved_by=one.approval.by if one.approval else "",
+    )
