@@ -143,10 +143,10 @@ def check(value: object, *, what: str) -> None:
 
 
 def _check(value: object, what: str, depth: int) -> None:
-    if _travels(value, depth):
+    if _travels(value, depth, what):
         return
     steps: list[str | int] = []
-    problem = _find_problem(value, depth, steps) or f"more than {MAX_VALUES} values"
+    problem = _find_problem(value, depth, steps)
     raise ContractError(what, problem, pointer=pointers.pointer(reversed(steps)))
 
 
@@ -241,14 +241,16 @@ def _check_depth(data: bytes, what: str) -> None:
         raise ContractError(what, _TOO_DEEP)
 
 
-def _travels(value: object, deepest: int) -> bool:  # noqa: C901, PLR0912 - one loop without calls: this runs on every payload
+def _travels(value: object, deepest: int, what: str) -> bool:  # noqa: C901, PLR0912 - one loop without calls: this runs on every payload
     """Say whether `value` is JSON data that may travel. Depth first, so that a cycle ends at the depth limit."""
     left = MAX_VALUES
     stack: list[tuple[Any, int]] = [((value,), deepest + 1)]
     while stack:
         container, room = stack.pop()
         left -= len(container)
-        if left < 0 or room <= 0:
+        if left < 0:
+            raise ContractError(what, f"more than {MAX_VALUES} values")
+        if room <= 0:
             return False
         if isinstance(container, dict):
             for key in cast("dict[object, object]", container):

@@ -16,7 +16,7 @@ from passdown.contracts.plans import PlanRef
 from passdown.contracts.returns import Fence
 
 #: kind:name, for example user:ann, agent:cashier, group:desk, service:shop.
-PRINCIPAL_PATTERN = r"^[a-z]+:[^\s:][^\s]{0,119}$"
+PRINCIPAL_PATTERN = r"^[a-z]+:[^\s:][^\s]{0,119}\Z"
 DueKind = Literal["deadline", "retry-at", "resume-at", "lease"]
 
 

@@ -14,8 +14,9 @@ from passdown.contracts.pointers import clip, pointer
 
 #: Keywords whose values are data, not schemas.
 _DATA = frozenset({"const", "default", "enum", "examples"})
+_DEFINITIONS = frozenset({"$defs", "definitions"})
 #: Keywords whose values are schemas by name, so that these names are not keywords.
-_NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
+_NAMED = _DEFINITIONS | {"dependentSchemas", "patternProperties", "properties"}
 _REFERENCES = ("$ref", "$dynamicRef")
 _REPEATING = ("unevaluatedProperties", "unevaluatedItems")
 #: The one reference to outside that needs no fetching: for a parameter that is itself a schema.
@@ -39,7 +40,7 @@ class Bounds(NamedTuple):
 #: For schemas of those who write plans and tools.
 TRUSTED = Bounds(work=50_000, patterns=1_000, pattern_bytes=4 * 1024 * 1024, recursive=True)
 #: For schemas that an agent makes up while it runs, in a question.
-FOREIGN = Bounds(work=2_000, patterns=50, pattern_bytes=128 * 1024, recursive=False)
+FOREIGN = Bounds(work=2_000, patterns=50, pattern_bytes=1024 * 1024, recursive=False)
 
 
 def check_bounds(schema: Any, bounds: Bounds, *, what: str) -> None:
@@ -97,7 +98,8 @@ class _Survey:
         self.open.add(key)
         total = 1
         for step, below, below_named in _children(node, named=named):
-            total += self.work(below, (*place, step), named=below_named)
+            if named or step not in _DEFINITIONS:  # those count where they are referred to
+                total += self.work(below, (*place, step), named=below_named)
         if isinstance(node, dict) and not named:
             total = self._referred(cast("dict[str, Any]", node), place, total)
         self.open.discard(key)

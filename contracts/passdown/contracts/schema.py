@@ -5,7 +5,7 @@ it is compiled, so that a hostile schema or document can neither reach out nor s
 """
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, cast
 
 import jsonschema_rs
 
@@ -31,6 +31,8 @@ def compile_schema(
 
     `foreign` schemas, which an agent made up while it ran, may cost less than those of plans and tools.
     """
+    if not isinstance(cast("object", schema), dict | bool):  # the library would parse a text
+        raise ContractError(what, f"a schema is an object or a boolean, not {type(schema).__name__}")
     try:
         key = encode(schema)
     except ContractError:

@@ -1,0 +1,132 @@
+"""An example of every event, in the order in which a session might write them."""
+
+from passdown.broker.schemas import examples as ex
+from passdown.contracts import events as ev
+from passdown.contracts import ids, reserved
+from passdown.contracts.codec import digest_of
+
+_JOIN = ids.command_id("example join")
+_RETRY_AT = ex.AT + 90_000
+
+EVENTS: list[ev.Event] = [
+    ev.SessionOpened(
+        session_id=ex.SESSION,
+        task_id=ex.TASK,
+        task_name=ex.TASK_NAME,
+        key=ex.KEY,
+        plan=ex.PLAN_REF,
+        inputs=ex.INPUTS,
+        resources=[ex.RESOURCE],
+        trace=ex.TRACE,
+    ),
+    ev.StageEntered(stage="pay", step=2, reason="decision=approve", deadline=ex.AT + 86_400_000),
+    ev.PackIssued(
+        step=2,
+        attempt=1,
+        cause="first",
+        role="cashier",
+        digest=ex.PACK.digest,
+        bytes=2148,
+        lease_ms=120_000,
+        tools={ex.TOOL.name: ex.TOOL_DIGEST},
+    ),
+    ev.Claimed(attempt=1, claim_id=ex.CLAIM, agent="cashier", agent_version="1.4", model="example-large-2"),
+    ev.ClaimReleased(claim_id=ex.CLAIM, reason="the worker shuts down"),
+    ev.LeaseLost(claim_id=ex.CLAIM, retry_at=_RETRY_AT),
+    ev.Checkpointed(claim_id=ex.CLAIM, data={"lookedUp": True}, counters={ex.IDENTITY: 1}),
+    ev.EffectProposed(
+        effect_id=ex.EFFECT,
+        tool=ex.TOOL.name,
+        tool_digest=ex.TOOL_DIGEST,
+        args=ex.ARGS,
+        identity=ex.IDENTITY,
+        n=1,
+        action=ex.ACTION,
+        why="stage pay asks refund-approvers",
+        claim_id=ex.CLAIM,
+    ),
+    ev.EffectIntended(
+        effect_id=ex.EFFECT,
+        tool=ex.TOOL.name,
+        tool_digest=ex.TOOL_DIGEST,
+        args=ex.ARGS,
+        identity=ex.IDENTITY,
+        n=1,
+        claim_id=ex.CLAIM,
+        counters={ex.IDENTITY: 1},
+        approval=1,
+    ),
+    ev.EffectDone(effect_id=ex.EFFECT, result=ex.RESULT),
+    ev.EffectFailed(effect_id=ex.EFFECT, error="NotDone: the provider refused the card"),
+    ev.EffectUnknown(effect_id=ex.EFFECT, why="its worker was lost"),
+    ev.EffectSettled(effect_id=ex.EFFECT, status="done", result=ex.RESULT),
+    ev.ToolCalled(
+        tool="orders.read",
+        args={"orderId": "4711"},
+        args_digest=digest_of({"orderId": "4711"}),
+        result_digest=digest_of({"total": 4900}),
+        age_ms=2_500,
+        kept=True,
+        result={"total": 4900},
+        fresh_for_ms=600_000,
+    ),
+    ev.ToolDenied(tool="mail.send", why="stage pay does not grant it"),
+    ev.Returned(body=ex.DONE, agent="cashier", agent_version="1.4", model="example-large-2"),
+    ev.ReturnFenced(
+        fence=ex.FENCE, digest=digest_of("a late return"), why="fence 2/1/9f1c2d3e is not the current one"
+    ),
+    ev.ReturnRejected(
+        claim_id=ex.CLAIM,
+        kind="contract",
+        problem="return does not fit its contract at /output: the output of a stage is a JSON object",
+        digest=digest_of("a return that does not fit"),
+        retry_at=_RETRY_AT,
+    ),
+    ev.InputRequested(attempt=1, questions=[ex.QUESTION], ask="producer"),
+    ev.InputProvided(attempt=1, id="account", value="DE02 1203 0000 0000 2020 51"),
+    ev.Escalated(
+        reason="the provider reports a chargeback on this order",
+        recommended="ask the customer to withdraw the chargeback first",
+        risks=["paying twice"],
+        evidence=[ex.EVIDENCE],
+        hand_over={"chargebackId": "cb_19"},
+    ),
+    ev.TicketOpened(
+        ticket_no=1,
+        kind="approval",
+        queue="refund-approvers",
+        why="refunds.create needs an approval",
+        actions=["approve", "deny", "edit", "cancel"],
+        about=ex.EFFECT,
+        action=ex.ACTION,
+    ),
+    ev.TicketResolved(
+        ticket_no=1,
+        resolution="approve",
+        note="within the limit",
+        valid_until=ex.AT + 86_400_000,
+        action=ex.ACTION,
+    ),
+    ev.TicketWithdrawn(ticket_no=1, why="the session was cancelled"),
+    ev.Paused(until=ex.AT + 3_600_000, reason="the provider is down for maintenance"),
+    ev.Resumed(),
+    ev.Ending(status="cancelled", reason="the customer withdrew"),
+    ev.Cancelled(reason="the customer withdrew"),
+    ev.Expired(reason="the deadline of stage pay passed"),
+    ev.Completed(),
+    ev.Refused(reason="the order is older than 14 days", policy="refund-window"),
+    ev.Failed(reason="3 attempts of stage pay failed"),
+    reserved.TicketClaimed(ticket_no=1, lease_ms=900_000),
+    reserved.TicketReleased(ticket_no=1, reason="off shift"),
+    reserved.TicketReassigned(ticket_no=1, to="group:finance-desk", reason="above my limit"),
+    reserved.TicketEscalated(ticket_no=1, level=2, queue="finance-lead"),
+    reserved.TicketExpired(ticket_no=1),
+    reserved.PenMoved(pen=2, visit_id="v-5f3a1c0b9d8e7f6a5b4c3d2e"),
+    reserved.FannedOut(join_id=_JOIN, branches=3, digest=digest_of(["de", "fr", "pl"])),
+    reserved.Joined(join_id=_JOIN, counted=3, digest=digest_of(["row 1", "row 2", "row 3"])),
+    reserved.JoinConflict(join_id=_JOIN, fields=["decision"]),
+]
+
+LOGGED = ev.Logged(
+    seq=10, at=ex.AT + 10_000, by="agent:cashier", prev=digest_of("the event before"), event=EVENTS[9]
+)
