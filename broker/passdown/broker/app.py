@@ -1,26 +1,41 @@
 """The one place that names concrete classes: a store from its address, a doorbell for it, and what stands on them."""
 
+import hashlib
+import itertools
+import random
+import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from passdown.broker import memory
-from passdown.broker.controller import Controller
+import structlog
+
+from passdown.broker import folder, memory
+from passdown.broker.controller import PATIENCE_S, Controller
 from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.sqlite import SqliteStore
-from passdown.contracts.errors import ContractError
+from passdown.contracts.errors import ContractError, Unavailable
 
 SQLITE = "sqlite:///"
+_MEMORY = ":memory:"
+_DEFAULT_FILE = "passdown.db"
+
+#: Waits between tries to open a store that is away (seconds): the first, and the longest.
+_AGAIN_FIRST, _AGAIN_MOST = 0.25, 15.0
+
+_numbers = itertools.count(1)
+_log = structlog.get_logger("passdown")
 
 
 @dataclass(frozen=True, slots=True)
 class Transport:
     """A kombu address and its options; an empty address means that nobody is rung.
 
-    ``linger_s``: how long a drain that found its queue empty waits before it looks once more. Where a
-    doorbell is as quick as a look, waiting only keeps a slot busy.
+    ``linger_s``: how long a drain that found its queue empty waits before it looks once more (seconds).
+    Where a doorbell is as quick as a look, waiting only keeps a slot busy.
     """
 
     url: str
@@ -28,41 +43,67 @@ class Transport:
     linger_s: float = 0.0
 
 
-def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
-    """Open the store at ``sqlite:///path`` (``sqlite:///:memory:`` for one process). Raises ContractError, Unavailable."""
+def shown_address(url: str) -> str:
+    """Return an address as logs and errors may show it: without user name and password."""
+    return re.sub(r"://[^/]*@", "://…@", url)
+
+
+def store_path(url: str) -> str:
+    """Return the path in the address of a SQLite store, relative or (``sqlite:////abs``) absolute.
+
+    It is taken as it is written: a space is a space, and ``%20`` is three characters. Raises ContractError
+    for an address that is none.
+    """
     if not url.startswith(SQLITE):
-        raise ContractError("store address", f"expected sqlite:///path, got {url!r}")
-    path = url.removeprefix(SQLITE) or "passdown.db"
+        raise ContractError("store address", f"expected sqlite:///path, got {shown_address(url)!r}")
+    path = url.removeprefix(SQLITE) or _DEFAULT_FILE
+    if "\0" in path:
+        raise ContractError("store address", f"a path has no NUL character, got {url!r}")
+    if path != _MEMORY and Path(path).is_dir():
+        raise ContractError("store address", f"{path} is a folder; name a file in it")
+    return path
+
+
+def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
+    """Open the store at ``sqlite:///path`` (``sqlite:///:memory:`` for one process).
+
+    `clock` returns milliseconds since the epoch, and is for tests. Raises ContractError for an address that
+    is none and for a file that is not ours or is of a newer version, Unavailable where the file cannot be
+    used now.
+    """
+    path = store_path(url)
     return SqliteStore(path, clock=clock) if clock else SqliteStore(path)
 
 
 def transport_of(store_url: str, transport_url: str = "") -> Transport:
     """Return the transport of the doorbells; the default beside a SQLite file is a folder next to it.
 
-    ``memory://`` serves one process; ``filesystem://`` processes on one machine.
+    ``memory://`` serves one process, ``filesystem://FOLDER`` the processes of one machine. Nothing is
+    made here: the folder comes with the first message. Raises ContractError for an address that is none.
     """
     if transport_url.startswith("memory:"):
-        return Transport(f"{memory.SCHEME}://localhost", {})
-    path = store_url.removeprefix(SQLITE) or "passdown.db"
+        return _within(store_path(store_url))
     if transport_url in ("", "filesystem://"):
-        if path == ":memory:":
-            return Transport(f"{memory.SCHEME}://localhost", {})
-        return _beside(Path(f"{path}.bells"))
+        path = store_path(store_url)
+        return _within(path) if path == _MEMORY else _beside(Path(f"{path}.bells"))
     if transport_url.startswith("filesystem://"):
         return _beside(Path(transport_url.removeprefix("filesystem://")))
-    raise ContractError("transport address", f"expected memory:// or filesystem://, got {transport_url!r}")
+    raise ContractError(
+        "transport address", f"expected memory:// or filesystem://, got {shown_address(transport_url)!r}"
+    )
 
 
-def _beside(folder: Path) -> Transport:
-    folder = folder.absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    options: dict[str, Any] = {
-        "data_folder_in": str(folder),
-        "data_folder_out": str(folder),
-        "control_folder": str(folder / "control"),
-        "polling_interval": 0.05,
-    }
-    return Transport("filesystem://localhost", options, linger_s=0.05)
+def _within(path: str) -> Transport:
+    """One process: those who use one file meet, and every store in memory is alone."""
+    if path == _MEMORY:
+        return Transport(f"{memory.SCHEME}://memory-{next(_numbers)}", {})
+    name = hashlib.sha256(str(Path(path).absolute()).encode(errors="surrogateescape")).hexdigest()
+    return Transport(f"{memory.SCHEME}://file-{name[:24]}", {})
+
+
+def _beside(path: Path) -> Transport:
+    options = folder.options_of(path.absolute())
+    return Transport(f"{folder.SCHEME}://localhost", options, linger_s=0.05)
 
 
 def open_doorbell(transport: Transport) -> Doorbell:
@@ -80,15 +121,45 @@ class App:
     controller: Controller
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Let go of everything; a second time does nothing."""
         if isinstance(self.doorbell, KombuDoorbell):
             self.doorbell.close()
         self.store.close()
 
 
-def compose(store_url: str, transport_url: str = "", *, clock: Callable[[], int] | None = None) -> App:
-    """Open a store and a transport, and put a controller on them."""
-    store = open_store(store_url, clock=clock)
+def compose(
+    store_url: str,
+    transport_url: str = "",
+    *,
+    clock: Callable[[], int] | None = None,
+    patience_s: float = PATIENCE_S,
+) -> App:
+    """Open a store and a transport, and put a controller on them.
+
+    `patience_s` is how long a command is tried again while the store does not answer (seconds). Raises as
+    `open_store` and `transport_of` do.
+    """
     transport = transport_of(store_url, transport_url)
+    store = open_store(store_url, clock=clock)
     doorbell = open_doorbell(transport)
-    return App(store, transport, doorbell, Controller(store, doorbell))
+    return App(store, transport, doorbell, Controller(store, doorbell, patience_s=patience_s))
+
+
+def when_there(what: str, attempt: Callable[[], None], stop: threading.Event) -> bool:
+    """Do `attempt`; while the store is away, again with jittered waits, for ever, and say so in the log.
+
+    For services, which may be started before their store is there. Returns False where `stop` was set
+    first; raises what else `attempt` raises.
+    """
+    longest = _AGAIN_FIRST
+    while not stop.is_set():
+        try:
+            attempt()
+        except Unavailable as error:
+            wait = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+            _log.warning(f"{what}.store_away", error=str(error), again_s=round(wait, 2))
+            stop.wait(wait)
+            longest = min(2 * longest, _AGAIN_MOST)
+        else:
+            return True
+    return False

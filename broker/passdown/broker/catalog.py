@@ -5,6 +5,7 @@ current under a name changes with each registration, which the store counts (``c
 """
 
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TypeVar
@@ -18,8 +19,33 @@ from passdown.contracts.plans import Plan, PlanRef
 from passdown.contracts.tools import ToolSpec
 
 _CACHED = 1024
+#: For how long what the store last said about registrations counts as now (seconds). Busy processes hear of
+#: it all the time; one that waited for a slow agent looks again before it issues the next pack.
+FRESH_S = 0.1
 
 R = TypeVar("R", bound=Record)
+
+
+class _Names:
+    """What is current at one count of registrations, and what decisions were given then, by the plan's digest."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.version = catalog.version
+        self.plans = catalog.plans
+        self.tools = catalog.tools
+        self.newest: dict[str, int] = {}
+        for full in catalog.plans:
+            name, _, number = full.rpartition("@")
+            self.newest[name] = max(int(number), self.newest.get(name, 0))
+        self.givens: dict[str, Given] = {}
+
+    def plan(self, name: str) -> tuple[str, int, str | None]:
+        """Return base name, version and digest (None: not registered) of ``name`` or ``name@version``."""
+        base, at, number = name.rpartition("@")
+        if not at:
+            base, number = name, str(self.newest.get(name, 0))
+        digest = self.plans.get(f"{base}@{number}")
+        return base, int(number) if digest else 0, digest
 
 
 class CatalogCache:
@@ -29,59 +55,76 @@ class CatalogCache:
         self._store = store
         self._lock = threading.Lock()
         self._documents: OrderedDict[str, Record] = OrderedDict()
-        self._current = Catalog(version=-1, plans={}, tools={})
-        self._givens: dict[str, Given] = {}
-        self._givens_of = -1
+        self._names = _Names(Catalog(version=-1, plans={}, tools={}))
+        #: What the store last said about registrations, and when that was (monotonic seconds).
+        self._heard = -1
+        self._heard_at = float("-inf")
+
+    def heard(self, version: int) -> None:
+        """Note the count of registrations that the store told just now."""
+        self._heard_at = time.monotonic()
+        self._heard = max(self._heard, version)
+
+    def changed(self) -> None:
+        """Note that something is being registered from here: nothing heard so far counts as now."""
+        self._heard_at = float("-inf")
+
+    def is_fresh(self) -> bool:
+        """Return whether the store said a moment ago what is registered."""
+        return time.monotonic() - self._heard_at <= FRESH_S
 
     def given(self, state: State | None, plan: PlanRef, version: int) -> Given:
-        """Return what a decision about `state` needs. `version` is the catalog's, as the store last told it.
+        """Return what a decision about `state` needs. `version` counts registrations, as the store told it with `state`.
 
         Raises PlanError where the pinned plan is gone.
         """
-        current = self.current(version)
-        if self._givens_of != current.version:
-            self._givens, self._givens_of = {}, current.version
-        given = self._givens.get(plan.digest)
+        names = self._at_least(version)
+        given = names.givens.get(plan.digest)
         if given is None:
-            given = self._givens[plan.digest] = self._given(plan, current)
+            given = self._given(plan, names)
+            if len(names.givens) >= _CACHED:
+                names.givens.clear()
+            names.givens[plan.digest] = given
         pinned = self._pinned(state)
         return replace(given, pinned=pinned) if pinned else given
 
-    def _given(self, plan: PlanRef, current: Catalog) -> Given:
-        pinned = self._plan(plan)
-        newest_digest = current.plans.get(_newest(current, plan.name), plan.digest)
-        newest = None if newest_digest == plan.digest else self._document(newest_digest, Plan)
-        names = {grant.tool for stage in pinned.stages.values() for grant in stage.tools}
+    def _given(self, plan: PlanRef, names: _Names) -> Given:
+        pinned = self.document(plan)
+        _, _, newest_digest = names.plan(plan.name)
+        newest = None if newest_digest in (None, plan.digest) else self._document(newest_digest or "", Plan)
+        granted = {grant.tool for stage in pinned.stages.values() for grant in stage.tools}
         registered = {
-            name: (digest, self._document(digest, ToolSpec))
-            for name, digest in current.tools.items()
-            if name in names
+            name: (names.tools[name], self._document(names.tools[name], ToolSpec))
+            for name in sorted(granted)
+            if name in names.tools
         }
         return Given(pinned, newest, registered)
 
-    def current(self, version: int) -> Catalog:
-        """Return the names that are current, at least as new as `version`."""
-        if self._current.version < version:
+    def _at_least(self, version: int) -> _Names:
+        """Return the current names, at least as new as `version` and as what was heard since."""
+        names = self._names
+        if names.version < max(version, self._heard):
             found = self._store.find(FindCatalog())
             assert isinstance(found, Catalog)  # noqa: S101 - the store's contract
-            self._current = found
-        return self._current
+            with self._lock:
+                if found.version > self._names.version:
+                    self._names = _Names(found)
+                names = self._names
+        return names
 
     def plan(self, name: str, version: int) -> PlanRef:
-        """Return the reference of ``name`` (its newest version) or ``name@version``; raises NotFound."""
-        current = self.current(version)
-        full = name if "@" in name else _newest(current, name)
-        digest = current.plans.get(full)
+        """Return the reference of ``name`` (its newest version) or ``name@version``; `version` counts registrations.
+
+        Raises NotFound.
+        """
+        names = self._at_least(version)
+        base, number, digest = names.plan(name)
         if digest is None:
-            raise NotFound("plan", name, f"registered are: {', '.join(sorted(current.plans)) or 'none'}")
-        base, _, number = full.rpartition("@")
-        return PlanRef(name=base, version=int(number), digest=digest)
+            raise NotFound("plan", name, f"registered are: {_listed(names)}")
+        return PlanRef(name=base, version=number, digest=digest)
 
     def document(self, ref: PlanRef) -> Plan:
         """Return a plan by its reference; raises PlanError where it is gone."""
-        return self._plan(ref)
-
-    def _plan(self, ref: PlanRef) -> Plan:
         try:
             return self._document(ref.digest, Plan)
         except NotFound as error:
@@ -90,7 +133,7 @@ class CatalogCache:
             ) from error
 
     def _pinned(self, state: State | None) -> dict[str, ToolSpec]:
-        if state is None:
+        if state is None or not (state.issued or state.effects):
             return {}
         wanted = set(state.issued.tools.values()) if state.issued else set[str]()
         wanted |= {effect.tool_digest for effect in state.effects if effect.status in ("unknown", "proposed")}
@@ -99,6 +142,8 @@ class CatalogCache:
     def _document(self, digest: str, kind: type[R]) -> R:
         with self._lock:
             found = self._documents.get(digest)
+            if found is not None:
+                self._documents.move_to_end(digest)
         if found is None:
             raw = self._store.find(FindDocument(digest=digest))
             if not isinstance(raw, bytes):
@@ -113,6 +158,10 @@ class CatalogCache:
         return found
 
 
-def _newest(current: Catalog, name: str) -> str:
-    versions = [int(full.rpartition("@")[2]) for full in current.plans if full.rpartition("@")[0] == name]
-    return f"{name}@{max(versions)}" if versions else name
+_LISTED = 20
+
+
+def _listed(names: _Names) -> str:
+    known = sorted(names.plans)
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return f"{', '.join(known[:_LISTED]) or 'none'}{more}"

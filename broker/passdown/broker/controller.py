@@ -6,42 +6,42 @@ command that was recorded is answered from its record (DESIGN §4).
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import stamina
 import structlog
 
 from passdown.broker.catalog import CatalogCache
-from passdown.broker.core.decide import decide, dues
-from passdown.broker.core.given import Command, Decision, DueAt
-from passdown.broker.core.state import TERMINAL, State
+from passdown.broker.commits import commit_of
+from passdown.broker.core.decide import decide
+from passdown.broker.core.given import Command, Decision
+from passdown.broker.core.state import State
 from passdown.broker.doorbell import Doorbell
 from passdown.broker.stores.base import (
-    Commit,
     Committed,
     Count,
-    DueEntry,
-    Enqueue,
-    Lease,
+    Documents,
+    HandBack,
     Loaded,
-    Repeated,
-    SessionRow,
     Store,
     Taken,
     TakeRequest,
-    TicketRow,
 )
 from passdown.contracts import commands as cmd
-from passdown.contracts.codec import decode, digest_of, encode
-from passdown.contracts.errors import Conflict, NotFound, PassdownError, Unavailable
+from passdown.contracts import replies
+from passdown.contracts.codec import decode, digest_of
+from passdown.contracts.errors import Conflict, Fenced, NotFound, PassdownError, Unavailable
 from passdown.contracts.replies import Refusal, Reply, raise_refusal, read_reply
 
 T = TypeVar("T")
 
 _log = structlog.get_logger("passdown.controller")
 
+#: For how long a command is tried again while the store does not answer (seconds), unless settings say otherwise.
+PATIENCE_S = 20.0
 #: Reloads after a conflict before giving up: each means that somebody else got through.
 _CONFLICTS = 50
 
@@ -50,11 +50,11 @@ _CONFLICTS = 50
 class Held:
     """A session as somebody last saw it, so that the next command need not load it.
 
-    ``now`` was the store's clock (ms) when this process's monotonic clock (s) showed ``seen``.
+    ``now`` was the store's clock (ms) when this process's monotonic clock (s) showed ``seen``; ``catalog``
+    counted the registrations at that time.
     """
 
     state: State | None
-    version: int
     now: int
     seen: float
     catalog: int
@@ -66,30 +66,46 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a command answered, the session as it left it, and what was taken along."""
+    """What a command answered, the session as it left it (None: not known), and what was taken along."""
 
     reply: Reply
     held: Held | None
     taken: Taken | None = None
 
 
-def held_of(state: bytes | None, version: int, now: int, catalog: int) -> Held:
-    """Return a session as the store handed it out just now."""
-    return Held(
-        decode(state, State, what="state") if state else None, version, now, time.monotonic(), catalog
-    )
+class _Act:
+    """A command to carry out, how it is known, and the take that goes with it until it has brought something."""
+
+    def __init__(self, session_id: str, body: cmd.Body, by: str, take: TakeRequest | None) -> None:
+        self.session_id = session_id
+        self.body = body
+        self.by = by
+        self.id = cmd.command_id(session_id, body, by)
+        self.digest = digest_of(body)
+        self.take = take
+        self.role = take.role if take else ""
+        self.taken: Taken | None = None
+
+    def keep(self, taken: Taken | None) -> None:
+        """Keep what a commit took along, also where the commit itself did not hold: it is reserved for us."""
+        if taken is not None:
+            self.taken, self.take = taken, None
+
+
+def held_of(state: bytes | None, now: int, catalog: int) -> Held:
+    """Return a session as the store handed it out just now. Raises ContractError where the state cannot be read."""
+    return Held(decode(state, State, what="state") if state else None, now, time.monotonic(), catalog)
 
 
 class Controller:
     """Carries out commands on sessions. Thread-safe, keeps nothing that matters."""
 
-    def __init__(self, store: Store, doorbell: Doorbell, *, patience_s: float = 20.0) -> None:
+    def __init__(self, store: Store, doorbell: Doorbell, *, patience_s: float = PATIENCE_S) -> None:
         self.store = store
         self.catalog = CatalogCache(store)
         self._doorbell = doorbell
         self._patience_s = patience_s
-        self._changed = threading.Condition()
-        self._commits = 0
+        self._ends = _Ends()
 
     def run(
         self,
@@ -102,224 +118,210 @@ class Controller:
     ) -> Done:
         """Carry out one command, whatever gets lost on the way; retries for `patience_s` where the store is away.
 
-        Raises what `decide` raises; Conflict where the same act was recorded with another content;
-        Unavailable where the store stays away (then a retry is safe).
+        With `held` it is decided on that state first, and on the store's where that says no or is out of
+        date. With `take` the packs come in the same round trip; where the command is refused they are
+        handed back. Raises what `decide` raises; Conflict where the same act was recorded with another
+        content; Unavailable where the store stays away (then a retry is safe).
         """
+        act = _Act(session_id, body, by, take)
         first = [held]
 
-        def act() -> Done:
+        def attempt() -> Done:
             # After a failure only the store knows whether the command was carried out: load, do not trust `held`.
-            return self._run(session_id, body, by, first.pop() if first else None, take)
+            return self._run(act, first.pop() if first else None)
 
-        return self._patiently(session_id, act)
-
-    def _patiently(self, session_id: str, act: Callable[[], T]) -> T:
-        """Do `act`; where the store is away, again with jittered waits for `patience_s`, then raise Unavailable."""
         try:
-            return act()
+            return self.patiently(attempt, session_id)
+        except Unavailable:
+            raise  # what was taken along is free again when its reservation runs out
+        except Exception:
+            self._hand_back(act)
+            raise
+
+    def patiently(self, attempt: Callable[[], T], session_id: str = "") -> T:
+        """Return what `attempt` returns; while the store is away again, with jittered waits, for `patience_s`.
+
+        Raises Unavailable where it stays away. `attempt` must be safe to repeat.
+        """
+        try:
+            return attempt()
         except Unavailable as error:
             if self._patience_s <= 0:
                 raise
             _log.warning("controller.store_away", session=session_id, error=str(error))
-        for attempt in stamina.retry_context(on=Unavailable, attempts=None, timeout=self._patience_s):
-            with attempt:
-                return act()
+        for again in stamina.retry_context(on=Unavailable, attempts=None, timeout=self._patience_s):
+            with again:
+                return attempt()
         raise AssertionError("retry_context ends by returning or raising")
 
-    def _run(
-        self, session_id: str, body: cmd.Body, by: str, held: Held | None, take: TakeRequest | None
-    ) -> Done:
-        command_id = cmd.command_id(session_id, body, by)
-        command_digest = digest_of(body)
+    def _run(self, act: _Act, held: Held | None) -> Done:
         for _ in range(_CONFLICTS):
-            decision = self._decide_on_held(session_id, body, by, held) if held else None
+            decision = self._decide_on_held(act, held) if held else None
             if held is None or decision is None:
-                loaded = self.store.load(session_id, command_id, command_digest)
+                loaded = self.store.load(act.session_id, act.id, act.digest)
+                self.catalog.heard(loaded.catalog)
+                held = held_of(loaded.state, loaded.now, loaded.catalog)
                 if loaded.reply is not None or loaded.clash:
-                    return self._recorded(body, loaded, take)
-                held = held_of(loaded.state, loaded.version, loaded.now, loaded.catalog)
-                decision = self._decide(session_id, body, by, held)
+                    return self._recorded(act, held, loaded)
+                decision = self._decide(act, held)
             if not decision.events:
-                return self._nothing(session_id, body, decision, held, take)
-            commit = commit_of(session_id, command_id, command_digest, held, decision)
-            outcomes, taken = self.store.commit([commit], take)
-            outcome = outcomes[0]
-            if isinstance(outcome, Committed):
-                return self._committed(decision, outcome, held, taken)
-            if isinstance(outcome, Repeated):
-                return _answered(read_reply(outcome.reply), taken)
+                return self._nothing(act, decision, held)
+            done = self._commit(act, held, decision)
+            if done is not None:
+                return done
             held = None
-        raise Unavailable("the session", f"it changed {_CONFLICTS} times while this command was decided")
+        raise Unavailable(
+            f"session {act.session_id}", f"it changed {_CONFLICTS} times while a command was decided"
+        )
 
-    def _decide_on_held(self, session_id: str, body: cmd.Body, by: str, held: Held) -> Decision | None:
-        """Decide on a state that was not loaded just now; None where that says no.
+    def _decide_on_held(self, act: _Act, held: Held) -> Decision | None:
+        """Decide on a state that was not loaded just now; None where that is not good enough.
 
-        It may be what is out of date, or this very act may be recorded already: only the store knows.
+        A refusal may be what is out of date, or this very act may be recorded already; what writes nothing
+        is not compared with the store by any commit; and what issues a pack needs the tools that are
+        registered now (DESIGN §7).
         """
         try:
-            decision = self._decide(session_id, body, by, held)
+            decision = self._decide(act, held)
         except Unavailable:
             raise
         except PassdownError:
             return None
-        return None if isinstance(decision.reply, Refusal) else decision
+        if not decision.events or isinstance(decision.reply, Refusal):
+            return None
+        return decision if decision.pack is None or self.catalog.is_fresh() else None
 
-    def _decide(self, session_id: str, body: cmd.Body, by: str, held: Held) -> Decision:
-        state = held.state
+    def _decide(self, act: _Act, held: Held) -> Decision:
+        state, body = held.state, act.body
         if isinstance(body, cmd.Submit):
             plan = body.plan
         elif state is None:
-            raise NotFound("session", session_id)
+            raise NotFound("session", act.session_id)
         else:
             plan = state.plan
         given = self.catalog.given(state, plan, held.catalog)
-        return decide(state, Command(session_id, body, held.at(), by, given))
+        return decide(state, Command(act.session_id, body, held.at(), act.by, given))
 
-    def _recorded(self, body: cmd.Body, loaded: Loaded, take: TakeRequest | None) -> Done:
-        if loaded.reply is None:
-            raise Conflict(f"this {type(body).__name__.lower()} was made already, with another content")
-        taken = self.store.take(take) if take else None
-        return _answered(read_reply(loaded.reply), taken)
-
-    def _nothing(
-        self, session_id: str, body: cmd.Body, decision: Decision, held: Held, take: TakeRequest | None
-    ) -> Done:
-        if isinstance(decision.reply, Refusal) and isinstance(body, cmd.Give | cmd.Fail):
-            self.store.put(Count(session_id=session_id, name="fenced"))
-        raise_refusal(decision.reply)
-        taken = self.store.take(take) if take else None
-        return Done(decision.reply, held, taken)
-
-    def _committed(self, decision: Decision, outcome: Committed, held: Held, taken: Taken | None) -> Done:
+    def _commit(self, act: _Act, held: Held, decision: Decision) -> Done | None:
+        """Write a decision; None where the session moved on meanwhile, or the act was recorded by another try."""
+        commit = commit_of(act.id, act.digest, held.state, decision)
+        refused = isinstance(decision.reply, Refusal)
+        (outcome,), taken = self.store.commit([commit], None if refused else act.take)
+        act.keep(taken)
+        if not isinstance(outcome, Committed):
+            return None
         for role in outcome.ring:
             self._doorbell.ring(role)
-        self._tell()
+        state = decision.state
+        if state is not None and state.over:
+            self._ends.tell(act.session_id)
         raise_refusal(decision.reply)
-        now = Held(decision.state, outcome.version, outcome.now, time.monotonic(), held.catalog)
-        return Done(decision.reply, now, taken)
+        now = Held(state, outcome.now, time.monotonic(), held.catalog)
+        return Done(decision.reply, now, act.taken)
 
-    def wait_for_change(self, seen: int, seconds: float) -> int:
-        """Wait until this process has committed something beyond `seen` commits, at most `seconds`; returns the count.
+    def _recorded(self, act: _Act, held: Held, loaded: Loaded) -> Done:
+        """Answer an act that was carried out before."""
+        if loaded.reply is None:
+            verb = type(act.body).__name__.lower()
+            what = f"this {verb} was made already, with another content"
+            if isinstance(act.body, cmd.Submit) and held.state:
+                what = f"the key {act.body.key!r} belongs to session {act.session_id} of {held.state.plan}, which was submitted with another content"
+            raise Conflict(what)
+        reply = read_reply(loaded.reply)
+        raise_refusal(reply)
+        if isinstance(reply, replies.Held | replies.Run) and isinstance(act.body, cmd.Claim | cmd.Intend):
+            _require_still_held(act.body, held.state)
+        self._take_now(act)
+        return Done(reply, held, act.taken)
 
-        For whoever waits for a session that is worked on in the same process; others' commits do not wake it.
-        """
-        with self._changed:
-            self._changed.wait_for(lambda: self._commits != seen, timeout=seconds)
-            return self._commits
+    def _nothing(self, act: _Act, decision: Decision, held: Held) -> Done:
+        if isinstance(decision.reply, Refusal) and isinstance(act.body, cmd.Give | cmd.Fail):
+            self.store.put(Count(session_id=act.session_id, name="fenced"))
+        raise_refusal(decision.reply)
+        self._take_now(act)
+        return Done(decision.reply, held, act.taken)
 
-    def _tell(self) -> None:
-        with self._changed:
-            self._commits += 1
-            self._changed.notify_all()
+    def _take_now(self, act: _Act) -> None:
+        if act.take is not None:
+            act.keep(self.store.take(act.take))
+
+    def _hand_back(self, act: _Act) -> None:
+        """Let others have what a refused command took along; else it would stay reserved for a while."""
+        packs = act.taken.packs if act.taken else []
+        for one in packs:
+            back = HandBack(session_id=one.session_id, step=one.step, attempt=one.attempt, after_ms=0, why="")
+            try:
+                self.store.hand_back(back)
+            except PassdownError as error:
+                _log.info("controller.not_handed_back", session=one.session_id, error=str(error))
+        if packs:
+            self.ring(act.role)
+
+    @contextmanager
+    def watching(self, session_id: str) -> Generator[threading.Event]:
+        """Yield an event that is set when the session ends by a commit of this process; others' do not set it."""
+        with self._ends.watch(session_id) as ended:
+            yield ended
+
+    def register(self, documents: Documents) -> None:
+        """Register plans and tools; what is issued from this process afterwards knows of them. Raises Unavailable."""
+        try:
+            self.patiently(lambda: self.store.put(documents))
+        finally:
+            self.catalog.changed()
 
     def ring(self, role: str) -> None:
         """Ring for a role."""
         self._doorbell.ring(role)
 
-    def load(self, session_id: str) -> Held:
-        """Return a session as it stands; its state is None where there is none."""
-        loaded = self._patiently(session_id, lambda: self.store.load(session_id))
-        return held_of(loaded.state, loaded.version, loaded.now, loaded.catalog)
+    def load(self, session_id: str, *, patient: bool = True) -> Held:
+        """Return a session as it stands; its state is None where there is none.
+
+        Raises Unavailable where the store stays away, or is (not `patient`).
+        """
+        load = self.store.load
+        loaded = self.patiently(lambda: load(session_id), session_id) if patient else load(session_id)
+        self.catalog.heard(loaded.catalog)
+        return held_of(loaded.state, loaded.now, loaded.catalog)
 
 
-def _answered(reply: Reply, taken: Taken | None) -> Done:
-    raise_refusal(reply)
-    return Done(reply, None, taken)
+def _require_still_held(body: cmd.Claim | cmd.Intend, state: State | None) -> None:
+    """What was allowed once, in a reply that was lost, holds as long as its claim (rule 3).
+
+    The worker may ask again long after: its lease ran out, and another attempt or a person has settled the
+    effect since. Raises Fenced.
+    """
+    claim = state.claim if state else None
+    effect = state.effect(body.effect_id) if state and isinstance(body, cmd.Intend) else None
+    if state is None or claim is None or claim.claim_id != body.fence.claim_id:
+        now = f"{state.step}/{state.attempt}" if state else "none"
+        raise Fenced(str(body.fence), now, "it held when this was asked first, and its claim is over since")
+    if effect is not None and effect.status != "intended":
+        raise Fenced(str(body.fence), str(body.fence), f"that write was allowed once, and is {effect.status}")
 
 
-def commit_of(
-    session_id: str, command_id: str, command_digest: str, held: Held, decision: Decision
-) -> Commit:
-    """Return the atomic step that records a decision: what differs between the states before and after."""
-    before, after = held.state, decision.state
-    if after is None:
-        raise AssertionError("a decision with events leads to a state")
-    entries = dues(after)
-    return Commit(
-        session_id=session_id,
-        command_id=command_id,
-        command_digest=command_digest,
-        expected=held.version,
-        events=decision.events,
-        state=encode(after),
-        row=_row(after),
-        reply=encode(decision.reply),
-        queue=_queue(before, after, decision.pack),
-        dues=_due_entries(entries, after) if entries != (dues(before) if before else []) else None,
-        tickets=_ticket_rows(after) if after.tickets != (before.tickets if before else []) else None,
-        lease=_lease(before, after),
-    )
+class _Ends:
+    """Who waits in this process for which session to end. Thread-safe."""
 
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: dict[str, tuple[threading.Event, ...]] = {}
 
-def _row(state: State) -> SessionRow:
-    return SessionRow(
-        session_id=state.session_id,
-        task_id=state.task_id,
-        task_name=state.task_name,
-        key=state.key,
-        plan=str(state.plan),
-        stage=state.stage,
-        status=state.shown_status,
-        version=state.seq,
-        opened_at=state.opened_at,
-        updated_at=state.at,
-    )
+    @contextmanager
+    def watch(self, session_id: str) -> Generator[threading.Event]:
+        event = threading.Event()
+        with self._lock:
+            self._waiting[session_id] = (*self._waiting.get(session_id, ()), event)
+        try:
+            yield event
+        finally:
+            with self._lock:
+                left = tuple(one for one in self._waiting[session_id] if one is not event)
+                if left:
+                    self._waiting[session_id] = left
+                else:
+                    del self._waiting[session_id]
 
-
-def _queue(before: State | None, after: State, pack: bytes | None) -> Enqueue | Literal["withdraw"] | None:
-    issued = after.issued
-    was_queued = before is not None and before.issued is not None and before.claim is None
-    if issued is None or after.claim is not None:
-        return "withdraw" if was_queued else None
-    if was_queued and before is not None and before.issued == issued:
-        return None
-    if pack is None:
-        raise AssertionError("a pack that was issued comes with its bytes")
-    return Enqueue(
-        role=issued.role,
-        step=after.step,
-        attempt=issued.attempt,
-        digest=issued.digest,
-        pack=pack,
-        priority=issued.priority,
-        solo=issued.solo,
-    )
-
-
-def _due_entries(entries: list[DueAt], after: State) -> list[DueEntry]:
-    return [
-        DueEntry(kind=entry.kind, subject=entry.subject, at=entry.at, after_ms=max(0, entry.at - after.at))
-        for entry in entries
-    ]
-
-
-def _ticket_rows(state: State) -> list[TicketRow]:
-    return [
-        TicketRow(
-            session_id=state.session_id,
-            ticket_no=ticket.ticket_no,
-            version=ticket.version,
-            kind=ticket.kind,
-            queue=ticket.queue,
-            why=ticket.why,
-            about=ticket.about,
-            opened_at=ticket.opened_at,
-        )
-        for ticket in state.tickets
-    ]
-
-
-def _lease(before: State | None, after: State) -> Lease | Literal["end", "cancel", "tell"] | None:
-    had = before.claim if before else None
-    has = after.claim
-    if has is not None and had is None:
-        issued = after.issued
-        if issued is None:
-            raise AssertionError("a claim holds a pack")
-        return Lease(claim_id=has.claim_id, role=issued.role, lease_ms=issued.lease_ms)
-    if had is None:
-        return None
-    ending = bool(after.ending) or after.status in TERMINAL - {"done", "refused", "failed"}
-    if has is not None:
-        return "cancel" if ending and not (before and before.ending) else None
-    return "tell" if ending else "end"
+    def tell(self, session_id: str) -> None:
+        for event in self._waiting.get(session_id, ()):
+            event.set()

@@ -4,8 +4,12 @@ A doorbell names a role and nothing else (under 200 bytes). It may be lost, doub
 time, never work, because the queue is in the store (rule 1).
 """
 
+import hashlib
 import json
+import os
+import re
 import threading
+import weakref
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -13,6 +17,10 @@ import kombu
 import structlog
 
 DRAIN_TASK = "passdown.drain"
+_CONNECT_TIMEOUT_S = 5
+
+#: Roles that may stand in the name of a queue as they are: those that a checked plan may name.
+_PLAIN_ROLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
 _log = structlog.get_logger("passdown.doorbell")
 
@@ -26,8 +34,10 @@ class Doorbell(Protocol):
 
 
 def queue_name(role: str) -> str:
-    """Return the name of the doorbell queue of a role."""
-    return f"passdown.{role}"
+    """Return the name of the doorbell queue of a role; an odd role, which might name a path, goes by its digest."""
+    if _PLAIN_ROLE.fullmatch(role):
+        return f"passdown.{role}"
+    return f"passdown.~{hashlib.sha256(role.encode(errors='surrogatepass')).hexdigest()[:32]}"
 
 
 def message(role: str) -> bytes:
@@ -37,11 +47,16 @@ def message(role: str) -> bytes:
 
 
 class KombuDoorbell:
-    """Rings over any transport of kombu. Thread-safe; opens its connection when it first rings."""
+    """Rings over any transport of kombu. Thread-safe; opens its connection when it first rings, and anew after a fork."""
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
         self._url = url
         self._options = options or {}
+        self._start_anew()
+        _doorbells.add(self)
+
+    def _start_anew(self) -> None:
+        """Begin with nothing: in a forked process the connection is the parent's, and the lock may be held for ever."""
         self._lock = threading.Lock()
         self._connection: kombu.Connection | None = None
         self._producer: kombu.Producer | None = None
@@ -53,11 +68,13 @@ class KombuDoorbell:
                 self._publish(role)
             except Exception as error:  # noqa: BLE001 - each transport raises its own; none may undo a commit
                 self._let_go()
-                _log.warning("doorbell.lost", role=role, error=repr(error))
+                _log.warning("doorbell.lost", role=role[:100], error=repr(error))
 
     def _publish(self, role: str) -> None:
         if self._producer is None:
-            self._connection = kombu.Connection(self._url, transport_options=self._options, connect_timeout=5)
+            self._connection = kombu.Connection(
+                self._url, transport_options=self._options, connect_timeout=_CONNECT_TIMEOUT_S
+            )
             self._producer = kombu.Producer(self._connection.channel())
         queue = queue_name(role)
         self._producer.publish(
@@ -79,9 +96,13 @@ class KombuDoorbell:
             _log.debug("doorbell.release_failed", error=repr(error))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection; a later ring opens another."""
         with self._lock:
             self._let_go()
+
+    def after_fork(self) -> None:
+        """Go on in a forked process."""
+        self._start_anew()
 
 
 class SilentDoorbell:
@@ -89,3 +110,14 @@ class SilentDoorbell:
 
     def ring(self, role: str) -> None:
         """Do nothing."""
+
+
+_doorbells: "weakref.WeakSet[KombuDoorbell]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for doorbell in list(_doorbells):
+        doorbell.after_fork()
+
+
+os.register_at_fork(after_in_child=_forked)

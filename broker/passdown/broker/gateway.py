@@ -1,16 +1,28 @@
 """The worker's side of the broker, directly over the controller: for workers that reach the store.
 
-Keeps, per claim that this process holds, the session as it last saw it, so that a handoff needs no
-load: take, claim, and a return that takes the next pack along (DESIGN §4, few round trips).
+Keeps, per attempt that this process holds, the session as it last saw it, so that a handoff needs no load:
+take, claim, and a return that takes the next pack along (DESIGN §4, few round trips).
 """
 
+import hashlib
 import threading
+from collections import OrderedDict
 from typing import Any, Literal
 
+import structlog
+
 from passdown.broker.controller import Controller, Done, Held, held_of
-from passdown.broker.stores.base import Documents, HandBack, Quarantine, Renewal, Taken, TakeRequest
+from passdown.broker.stores.base import (
+    Documents,
+    HandBack,
+    Quarantine,
+    Renewal,
+    Taken,
+    TakenPack,
+    TakeRequest,
+)
 from passdown.contracts import commands as cmd
-from passdown.contracts.codec import Record, decode_any
+from passdown.contracts.codec import Record, decode, decode_any
 from passdown.contracts.errors import ContractError, NotFound, PassdownError
 from passdown.contracts.events import EffectDone, EffectSettled, Logged
 from passdown.contracts.gateway import AgentInfo, Claim, Offer, Standing, Taking
@@ -19,24 +31,76 @@ from passdown.contracts.replies import Recorded, Rejected, Run, Suspended
 from passdown.contracts.returns import Fence
 from passdown.contracts.tools import ToolSpec, tool_digest
 
+_log = structlog.get_logger("passdown.gateway")
+
+#: How many sessions are kept as last seen. One that is not costs a load.
+MOST_SEEN = 4096
+#: How long a pack that this version cannot read is left alone before it is offered again (milliseconds).
+UNREADABLE_MS = 60_000
+
+#: What the end of a pack's canonical bytes is, its digest being the last field.
+_TAIL = b'"digest":"%s"}'
+
 
 class Limits(Record, frozen=True, kw_only=True):
-    """How long a taken pack is reserved, and what may run at once (0: no limit)."""
+    """How long a taken pack is reserved (milliseconds), and what may run at once (0: no limit)."""
 
     claim_by_ms: int = 10_000
     roles: dict[str, int] = {}
     task: int = 0
 
 
+class _Seen:
+    """A session as this process last saw it. One command of an attempt is carried out at a time."""
+
+    __slots__ = ("held", "turn")
+
+    def __init__(self, held: Held) -> None:
+        self.held: Held | None = held
+        self.turn = threading.Lock()
+
+
+_Key = tuple[str, int, int]
+
+
+class _Attempts:
+    """What was last seen, by session, step and attempt: bounded, the longest unused goes first. Thread-safe."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._seen: OrderedDict[_Key, _Seen] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def get(self, key: _Key) -> _Seen | None:
+        with self._lock:
+            seen = self._seen.get(key)
+            if seen is not None:
+                self._seen.move_to_end(key)
+            return seen
+
+    def keep(self, key: _Key, held: Held) -> None:
+        with self._lock:
+            self._seen[key] = _Seen(held)
+            while len(self._seen) > self._most:
+                self._seen.popitem(last=False)
+
+    def forget(self, key: _Key) -> None:
+        with self._lock:
+            self._seen.pop(key, None)
+
+
 class DirectGateway:
-    """Implements `passdown.contracts.gateway.Gateway`. Thread-safe."""
+    """Implements `passdown.contracts.gateway.Gateway`; each method raises what that says. Thread-safe."""
 
     def __init__(self, controller: Controller, limits: Limits | None = None) -> None:
         self._controller = controller
         self._limits = limits or Limits()
-        self._lock = threading.Lock()
-        #: By session: what this process last saw of it. Bounded by the packs that it holds.
-        self._seen: dict[str, Held] = {}
+        self._attempts = _Attempts(MOST_SEEN)
+        #: Digests of what was put into quarantine here, so that it is put there once and not at each take.
+        self._unreadable: OrderedDict[str, None] = OrderedDict()
 
     def take(self, role: str, slots: int, *, holding: bool = False) -> Taking:
         """Reserve up to `slots` packs of `role`."""
@@ -53,29 +117,48 @@ class DirectGateway:
         )
 
     def _taking(self, taken: Taken) -> Taking:
-        offers: list[Offer] = []
-        for one in taken.packs:
-            try:
-                pack = read_pack(one.pack)
-            except ContractError as error:
-                # Nothing that the broker wrote reads like this: the database was tampered with or is damaged.
-                self._quarantine("pack", error, one.pack)
-                continue
-            self._keep(one.session_id, held_of(one.state, one.version, taken.now, taken.catalog))
-            offers.append(Offer(pack=pack, solo=one.solo))
+        self._controller.catalog.heard(taken.catalog)
+        read = [(one, self._read(one, taken)) for one in taken.packs]
+        offers = [offer for _, offer in read if isinstance(offer, Offer)]
+        for one, fault in read:
+            if isinstance(fault, ContractError):
+                self._put_aside(one, fault)
         return Taking(offers=offers, more=taken.more)
+
+    def _read(self, one: TakenPack, taken: Taken) -> Offer | ContractError:
+        """Return an offer; or what is wrong with a pack or a state that no broker of this version wrote."""
+        try:
+            held = held_of(one.state, taken.now, taken.catalog)
+            pack = _pack_of(one.pack, held)
+        except ContractError as error:
+            return error
+        self._attempts.keep((one.session_id, one.step, one.attempt), held)
+        return Offer(pack=pack, solo=one.solo)
+
+    def _put_aside(self, one: TakenPack, fault: ContractError) -> None:
+        """Keep what cannot be read for inspection, and let it stop nobody; a newer worker may be able to read it."""
+        _log.error("gateway.unreadable", session=one.session_id, error=str(fault))
+        name = hashlib.sha256(one.pack + one.state).hexdigest()
+        try:
+            if name not in self._unreadable:
+                source, body = (fault.what, one.state if fault.what == "state" else one.pack)
+                self._controller.store.put(Quarantine(source=source, reason=str(fault), body=body))
+                self._unreadable[name] = None
+                if len(self._unreadable) > MOST_SEEN:
+                    self._unreadable.popitem(last=False)
+            self._hand_back(one.session_id, one.step, one.attempt, str(fault), UNREADABLE_MS)
+        except PassdownError as error:
+            # The others that were taken must not suffer for it; its reservation runs out by itself.
+            _log.warning("gateway.not_put_aside", session=one.session_id, error=str(error))
 
     def hand_back(self, pack: Pack, why: str, *, after_seconds: float) -> None:
         """End a reservation before the claim: this worker cannot run the pack."""
-        self._forget(pack.session_id)
+        self._attempts.forget((pack.session_id, pack.step, pack.attempt))
+        self._hand_back(pack.session_id, pack.step, pack.attempt, why, int(after_seconds * 1000))
+
+    def _hand_back(self, session_id: str, step: int, attempt: int, why: str, after_ms: int) -> None:
         self._controller.store.hand_back(
-            HandBack(
-                session_id=pack.session_id,
-                step=pack.step,
-                attempt=pack.attempt,
-                after_ms=int(after_seconds * 1000),
-                why=why,
-            )
+            HandBack(session_id=session_id, step=step, attempt=attempt, after_ms=after_ms, why=why)
         )
 
     def claim(self, pack: Pack, claim_id: str, agent: AgentInfo) -> Claim:
@@ -88,10 +171,15 @@ class DirectGateway:
             agent_version=agent.version,
             model=agent.model,
         )
-        self._run(pack.session_id, body, pack.role)
-        return Claim(
+        claim = Claim(
             session_id=pack.session_id, role=pack.role, fence=fence, lease_seconds=pack.lease_seconds
         )
+        try:
+            self._run(claim, body)
+        except PassdownError:
+            self._forget(claim)
+            raise
+        return claim
 
     def renew(self, claims: list[Claim]) -> list[Standing]:
         """Keep the leases of several claims at once."""
@@ -103,7 +191,11 @@ class DirectGateway:
             )
             for claim in claims
         ]
-        return list(self._controller.store.renew(renewals))
+        standings = list(self._controller.store.renew(renewals))
+        for claim, standing in zip(claims, standings, strict=True):
+            if standing != "held":
+                self._forget(claim)
+        return standings
 
     def release(self, claim: Claim, reason: str, notes: list[cmd.ToolNote]) -> None:
         """Hand the attempt back, counting no failure."""
@@ -114,11 +206,11 @@ class DirectGateway:
     ) -> None:
         """Record intermediate state."""
         body = cmd.Checkpoint(fence=claim.fence, number=number, data=data, counters=counters, notes=notes)
-        self._run(claim.session_id, body, claim.role)
+        self._run(claim, body)
 
     def tool(self, claim: Claim, number: int, notes: list[cmd.ToolNote]) -> None:
         """Record reading and denied calls by themselves."""
-        self._run(claim.session_id, cmd.NoteTools(fence=claim.fence, number=number, notes=notes), claim.role)
+        self._run(claim, cmd.NoteTools(fence=claim.fence, number=number, notes=notes))
 
     def effect(
         self,
@@ -140,12 +232,12 @@ class DirectGateway:
             after=after,
             notes=notes,
         )
-        reply = self._run(claim.session_id, body, claim.role).reply
+        reply = self._run(claim, body).reply
         match reply:
             case Run():
                 return reply
             case Suspended():
-                self._forget(claim.session_id)
+                self._forget(claim)
                 return reply
             case Recorded():
                 return self._with_result(claim.session_id, reply)
@@ -171,11 +263,11 @@ class DirectGateway:
         result: Any = None,
         error: str = "",
     ) -> None:
-        """Say how a write ended."""
+        """Say how a write ended; good after the claim was lost, too."""
         body = cmd.Report(
             effect_id=effect_id, claim_id=claim.fence.claim_id, phase=phase, result=result, error=error
         )
-        self._run(claim.session_id, body, claim.role)
+        self._run(claim, body)
 
     def settle(self, claim: Claim, verdicts: list[cmd.Verdict]) -> None:
         """End a settle attempt with what `verify` found."""
@@ -194,9 +286,17 @@ class DirectGateway:
         text = body.decode("utf-8", "backslashreplace")
         request = self._request(*then_take, holding) if then_take else None
         done = self._end(claim, cmd.Give(fence=claim.fence, body=text, notes=notes), request)
+        taking = self._taking(done.taken) if done.taken else None
         if isinstance(done.reply, Rejected):
-            self._quarantine("return", done.reply.problem, body)
-        return self._taking(done.taken) if done.taken else None
+            self._quarantine_return(claim, done.reply.problem, body)
+        return taking
+
+    def _quarantine_return(self, claim: Claim, problem: str, body: bytes) -> None:
+        """Keep a rejected return for inspection. The session knows already why it did not count."""
+        try:
+            self._controller.store.put(Quarantine(source="return", reason=problem, body=body))
+        except PassdownError as error:
+            _log.warning("gateway.not_quarantined", session=claim.session_id, error=str(error))
 
     def fail(
         self, claim: Claim, kind: Literal["contract", "error"], problem: str, notes: list[cmd.ToolNote]
@@ -206,36 +306,54 @@ class DirectGateway:
 
     def register_tools(self, specs: list[ToolSpec]) -> None:
         """Publish the specifications of this worker's tools."""
-        self._controller.store.put(Documents(tools=[(tool_digest(spec), spec) for spec in specs]))
+        self._controller.register(Documents(tools=[(tool_digest(spec), spec) for spec in specs]))
 
-    def _run(self, session_id: str, body: cmd.Body, role: str, take: TakeRequest | None = None) -> Done:
-        with self._lock:
-            held = self._seen.get(session_id)
-        try:
-            done = self._controller.run(session_id, body, f"agent:{role}", held=held, take=take)
-        except PassdownError:
-            # What was held may be what is wrong with it: the next command loads.
-            self._forget(session_id)
-            raise
-        if done.held is None:
-            self._forget(session_id)
-        else:
-            self._keep(session_id, done.held)
-        return done
+    def _run(self, claim: Claim, body: cmd.Body, take: TakeRequest | None = None) -> Done:
+        """Carry out a command on the attempt as last seen, or, where it is not known here, as the store has it."""
+        run = self._controller.run
+        by = f"agent:{claim.role}"
+        seen = self._attempts.get(_key(claim))
+        if seen is None:
+            return run(claim.session_id, body, by, take=take)
+        # An agent may do several things at once. Decided side by side, all but one would meet a conflict.
+        with seen.turn:
+            # Where this raises, what was held may be what is wrong with it: the next command loads.
+            held, seen.held = seen.held, None
+            done = run(claim.session_id, body, by, held=held, take=take)
+            seen.held = done.held
+            return done
 
     def _end(self, claim: Claim, body: cmd.Body, take: TakeRequest | None = None) -> Done:
         try:
-            return self._run(claim.session_id, body, claim.role, take)
+            return self._run(claim, body, take)
         finally:
-            self._forget(claim.session_id)
+            self._forget(claim)
 
-    def _keep(self, session_id: str, held: Held) -> None:
-        with self._lock:
-            self._seen[session_id] = held
+    def _forget(self, claim: Claim) -> None:
+        self._attempts.forget(_key(claim))
 
-    def _forget(self, session_id: str) -> None:
-        with self._lock:
-            self._seen.pop(session_id, None)
 
-    def _quarantine(self, source: str, reason: object, body: bytes) -> None:
-        self._controller.store.put(Quarantine(source=source, reason=str(reason), body=body))
+def _key(claim: Claim) -> _Key:
+    return claim.session_id, claim.fence.step, claim.fence.attempt
+
+
+def _pack_of(raw: bytes, held: Held) -> Pack:
+    """Return a pack from the queue; raises ContractError where it is malformed, too new, or was altered.
+
+    One that ends in the digest which the state says it was issued with, and has it, is to the byte what the
+    broker sealed: it needs no other check.
+    """
+    issued = held.state.issued if held.state else None
+    if issued is None:
+        raise ContractError("state", "a pack is queued, and none was issued")
+    digest = issued.digest.encode()
+    sealed = _TAIL % digest
+    if raw.endswith(sealed):
+        bare = hashlib.sha256(raw[: -len(sealed)])
+        bare.update(_TAIL % b"")
+        if bare.hexdigest() == issued.digest:
+            return decode(raw, Pack, what="pack")
+    pack = read_pack(raw)
+    if pack.digest != issued.digest:
+        raise ContractError("pack", "it is not the one that was issued", pointer="/digest")
+    return pack

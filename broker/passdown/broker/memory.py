@@ -1,11 +1,13 @@
-"""kombu's memory transport, but a consumer is woken by a message instead of looking for one at intervals.
+"""kombu's memory transport, made fit for doorbells within one process.
 
-Within one process a doorbell then takes a tenth of a millisecond, and an idle consumer costs nothing.
+A consumer is woken by a message instead of looking for one at intervals: a doorbell then takes a tenth of
+a millisecond, and an idle consumer costs nothing. Each broker has queues of its own, named by the host in
+the address, so that several may live in one process; of equal bells only a few are kept.
 """
 
 import threading
 import time
-from queue import Empty
+from queue import Empty, Queue
 from typing import Any, cast
 
 from kombu.transport import TRANSPORT_ALIASES, memory
@@ -13,18 +15,22 @@ from kombu.transport import TRANSPORT_ALIASES, memory
 SCHEME = "passdown-memory"
 TRANSPORT_ALIASES[SCHEME] = "passdown.broker.memory:Transport"
 
-#: The longest that a consumer sleeps, should a wake-up pass it by (seconds).
-_LONGEST = 1.0
+#: A bell that finds so many of its kind need not be put there as well: whoever gets one of those looks into
+#: the store after this.
+MOST_LYING = 8
+#: The longest that a consumer stays in one call (seconds): as late as it hears that it is to stop.
+_LONGEST_S = 0.25
 
 
-class _Arrivals:
-    """Counts messages, so that one which arrives between a look and the wait for the next is not missed."""
+class _House:
+    """The queues of one broker. Counts messages, so that one which arrives between a look and a wait is not missed."""
 
     def __init__(self) -> None:
+        self.queues: dict[str, Queue[Any]] = {}
         self._changed = threading.Condition()
         self.count = 0
 
-    def add(self) -> None:
+    def arrived(self) -> None:
         with self._changed:
             self.count += 1
             self._changed.notify_all()
@@ -34,15 +40,30 @@ class _Arrivals:
             self._changed.wait_for(lambda: self.count != seen, timeout=seconds)
 
 
-_arrivals = _Arrivals()
+_houses: dict[str, _House] = {}
+
+
+def _house(connection: Any) -> _House:
+    return _houses.setdefault(connection.client.hostname, _House())
+
+
+def forget(address: str) -> None:
+    """Drop the queues of a broker that is closed."""
+    _houses.pop(address.partition("://")[2], None)
 
 
 class Channel(memory.Channel):
     """Tells waiting consumers of each message."""
 
+    def __init__(self, connection: Any, **kwargs: Any) -> None:
+        super().__init__(connection, **kwargs)
+        self._house = _house(connection)
+        self.queues = self._house.queues
+
     def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
-        super()._put(queue, message, **kwargs)
-        _arrivals.add()
+        if self._size(queue) < MOST_LYING:
+            super()._put(queue, message, **kwargs)
+            self._house.arrived()
 
 
 class Transport(memory.Transport):
@@ -51,16 +72,17 @@ class Transport(memory.Transport):
     Channel = Channel
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # noqa: ARG002 - kombu's signature
-        """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds."""
-        ends = None if timeout is None else time.monotonic() + timeout
+        """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds, or a part of them."""
+        house = _house(self)
+        ends = time.monotonic() + (_LONGEST_S if timeout is None else min(timeout, _LONGEST_S))
         while True:
-            seen = _arrivals.count
+            seen = house.count
             try:
                 cast("Any", self).cycle.get(self._deliver, timeout=timeout)
             except Empty:
-                left = _LONGEST if ends is None else ends - time.monotonic()
+                left = ends - time.monotonic()
                 if left <= 0:
                     raise TimeoutError from None
-                _arrivals.wait_beyond(seen, min(left, _LONGEST))
+                house.wait_beyond(seen, left)
             else:
                 return

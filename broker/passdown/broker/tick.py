@@ -19,11 +19,16 @@ from passdown.contracts.errors import PassdownError, Unavailable
 
 TICK = "service:tick"
 
+#: Waits after a pass that failed (seconds): the first, and the longest.
+_AGAIN_FIRST, _AGAIN_MOST = 0.4, 30.0
+#: The shortest wait between two passes (seconds), so that an entry that cannot be dealt with takes no processor.
+_LEAST_WAIT = 0.005
+
 _log = structlog.get_logger("passdown.tick")
 
 
 class Swept(Record, frozen=True, kw_only=True):
-    """What one pass did. ``wait_ms``: until the next is worth it."""
+    """What one pass did: entries dealt with and not, roles rung for; ``wait_ms`` until the next is worth it."""
 
     done: int = 0
     failed: int = 0
@@ -32,7 +37,11 @@ class Swept(Record, frozen=True, kw_only=True):
 
 
 class Tick:
-    """Sweeps due entries. ``reserve_ms``: how long an entry is left alone after a pass that failed on it."""
+    """Sweeps due entries. Times in milliseconds.
+
+    ``reserve_ms``: how long an entry is left alone after a pass that failed on it; ``most_wait_ms``: the
+    longest wait between two passes; ``monotonic`` returns seconds, and is for tests.
+    """
 
     def __init__(
         self,
@@ -49,8 +58,6 @@ class Tick:
         self._most_wait_ms = most_wait_ms
         self._monotonic = monotonic
         self._asked: float | None = None
-        #: The store's answers so far: health is the last successful poll, not a living process.
-        self.polled_at = 0.0
 
     def once(self) -> Swept:
         """Make one pass. Raises Unavailable where the store is away."""
@@ -60,23 +67,29 @@ class Tick:
         found = self._controller.store.due(
             DueRequest(limit=self._batch, reserve_ms=self._reserve_ms, elapsed_ms=elapsed)
         )
-        self.polled_at = self._monotonic()
         if found.postponed_ms:
             _log.warning("tick.clock_jumped", leases_postponed_ms=found.postponed_ms)
-        done = sum(self._deal(entry) for entry in found.entries)
+        # Doorbells first: an entry that takes long must keep no pool waiting.
         for role in found.ring:
             self._controller.ring(role)
+        done = sum(self._deal(entry, now) for entry in found.entries)
         full = len(found.entries) >= self._batch
         wait = 0 if full else min(found.next_ms, self._most_wait_ms)
         return Swept(done=done, failed=len(found.entries) - done, rung=found.ring, wait_ms=wait)
 
-    def _deal(self, entry: DueNow) -> bool:
-        """Carry out one entry; a fault with one is said, and leaves the others alone."""
+    def _deal(self, entry: DueNow, began: float) -> bool:
+        """Carry out one entry; a fault with one is said, and leaves the others alone.
+
+        Raises Unavailable once the store has been away for as long as entries are reserved: they are free by
+        then, for whoever reaches the store.
+        """
         body = cmd.Due(kind=entry.kind, subject=entry.subject, due_at=entry.at)
         try:
             self._controller.run(entry.session_id, body, TICK)
         except PassdownError as error:
             _log.warning("tick.failed", session=entry.session_id, kind=entry.kind, error=str(error))
+            if isinstance(error, Unavailable) and (self._monotonic() - began) * 1000 > self._reserve_ms:
+                raise
             return False
         except Exception:  # noqa: BLE001 - one broken entry must not stop the sweep
             _log.exception("tick.broken", session=entry.session_id, kind=entry.kind)
@@ -84,14 +97,21 @@ class Tick:
         return True
 
     def run(self, stop: threading.Event) -> None:
-        """Sweep until `stop` is set; where the store is away, try again for ever, and say so."""
+        """Sweep until `stop` is set; whatever goes wrong, try again for ever, with jittered waits, and say so."""
         failures = 0
         while not stop.is_set():
             try:
-                wait_ms = self.once().wait_ms
+                wait = self.once().wait_ms / 1000
                 failures = 0
-            except Unavailable as error:
+            except Exception as error:  # noqa: BLE001 - timers, lost leases and lost doorbells hang on this thread
                 failures += 1
-                wait_ms = int(min(30_000, 200 * 2 ** min(failures, 8)) * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-                _log.warning("tick.store_away", error=str(error), again_ms=wait_ms)
-            stop.wait(max(wait_ms, 5) / 1000)
+                wait = min(_AGAIN_MOST, _AGAIN_FIRST * 2 ** min(failures - 1, 8)) * random.uniform(0.5, 1.0)  # noqa: S311
+                _said(error, wait)
+            stop.wait(max(wait, _LEAST_WAIT))
+
+
+def _said(error: Exception, again_s: float) -> None:
+    if isinstance(error, Unavailable):
+        _log.warning("tick.store_away", error=str(error), again_s=round(again_s, 2))
+    else:
+        _log.error("tick.failed_pass", error=repr(error), again_s=round(again_s, 2), exc_info=error)

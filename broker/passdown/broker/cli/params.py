@@ -70,12 +70,31 @@ def value_of(text: str, schema: Schema = True, *, what: str = "value") -> Any:
     return text if fits(text) and not fits(found) else read_json(text, what)
 
 
+def input_of(text: str, schema: Schema = True, *, what: str = "input") -> Any:
+    """Return one input as a person typed it: text, unless `schema` refuses text and takes it as JSON.
+
+    So that ``orderId=4711`` is what ``{"orderId": "4711"}`` is to the SDK, with or without a schema. ``-``
+    reads standard input. Raises ContractError for JSON that may not travel.
+    """
+    if text == "-":
+        text = _unicode(_stdin(what), what).strip()
+    fits = compile_schema(schema).is_valid
+    if fits(text):
+        check(text, what=what)
+        return text
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return read_json(text, what) if fits(found) else text
+
+
 def inputs_of(
     pairs: tuple[str, ...], source: str | None, schema: Schema | None, *, what: str = "inputs"
 ) -> dict[str, Any]:
     """Return the inputs of ``--inputs FILE`` with each ``--input`` laid over them.
 
-    ``name=value`` is read as `value_of` does, by what `schema` says of that name; ``name:=json`` must be JSON.
+    ``name=value`` is read as `input_of` does, by what `schema` says of that name; ``name:=json`` must be JSON.
     """
     given: Any = read_json(_source(source, what), what) if source else {}
     if not isinstance(given, dict):
@@ -92,7 +111,7 @@ def inputs_of(
         inputs[name] = (
             read_json(text, f"input {name}")
             if strict
-            else value_of(text, _field(schema, name), what=f"input {name}")
+            else input_of(text, _field(schema, name), what=f"input {name}")
         )
     return inputs
 

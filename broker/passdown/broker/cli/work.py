@@ -67,7 +67,7 @@ def submit_command(ctx: click.Context, frame: Frame, plan: str, **options: Any) 
 
     PLAN is a name, for its newest version, or NAME@VERSION. Prints the session's id.
 
-    A VALUE that is JSON counts as JSON, unless the plan wants a string there; NAME:=JSON must be JSON.
+    A VALUE is text, unless the plan's schema wants something else there; NAME:=JSON is JSON.
 
     With --wait the exit code is 0 only when the session is done, 1 when it ends otherwise, 6 when the
     timeout runs out.
@@ -93,7 +93,7 @@ def delegate_command(
 ) -> None:
     """Hand one piece of work to a role, without a plan of its own.
 
-    A VALUE that is JSON counts as JSON; NAME:=JSON must be JSON. Prints the session's id. Exit codes with
+    A VALUE is text; NAME:=JSON is JSON. Prints the session's id. Exit codes with
     --wait are those of `submit`.
     """
     asked = _asked(ctx, options)

@@ -206,6 +206,9 @@ def _issue_owed(draft: Draft) -> bool:
     owed = state.owed
     if owed is None:
         return False
+    if stage.on_denied is not None and owed.cause != "rework" and _denied(draft):
+        move(draft, stage.on_denied, "denied")
+        return True
     if owed.cause == "retry" and recovery.person_decides(stage, state):
         open_ticket(
             draft,
@@ -220,6 +223,12 @@ def _issue_owed(draft: Draft) -> bool:
     if owed.at > draft.at:
         return False
     return _issue(draft, owed.cause)
+
+
+def _denied(draft: Draft) -> bool:
+    """Whether a person denied an action of this step. Where that leads waits for what is unknown (DESIGN §6)."""
+    state = draft.state
+    return any(effect.status == "denied" and effect.step == state.step for effect in state.effects)
 
 
 def _give_up(draft: Draft) -> bool:

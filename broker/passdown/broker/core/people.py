@@ -88,9 +88,6 @@ def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:  # noqa: C
         case "deny":
             _four_eyes(draft, ticket)
             draft.add(_resolved(body))
-            target = draft.stage.on_denied
-            if target is not None:
-                move(draft, target, "denied")
         case "complete":
             output = as_object(body.value)
             check_output(draft, body.value, None)

@@ -1,0 +1,110 @@
+"""What a decision writes: the atomic step that leads from the state before to the state after."""
+
+from typing import Literal
+
+from passdown.broker.core.decide import dues
+from passdown.broker.core.given import Decision, DueAt
+from passdown.broker.core.state import TERMINAL, State
+from passdown.broker.stores.base import Commit, DueEntry, Enqueue, Lease, SessionRow, TicketRow
+from passdown.contracts.codec import encode
+
+#: Ends at which the worker that holds the claim is told by `renew`; at the others it gave the return itself.
+_CALLED_OFF = TERMINAL - {"done", "refused", "failed"}
+
+
+def commit_of(command_id: str, command_digest: str, before: State | None, decision: Decision) -> Commit:
+    """Return the atomic step that records a decision on the state `before`: what differs from it afterwards."""
+    after = decision.state
+    if after is None:
+        raise AssertionError("a decision with events leads to a state")
+    return Commit(
+        session_id=after.session_id,
+        command_id=command_id,
+        command_digest=command_digest,
+        expected=before.seq if before else 0,
+        events=decision.events,
+        state=encode(after),
+        row=_row(after),
+        reply=encode(decision.reply),
+        queue=_queue(before, after, decision.pack),
+        dues=_due_entries(before, after),
+        tickets=_ticket_rows(after) if after.tickets != (before.tickets if before else []) else None,
+        lease=_lease(before, after),
+    )
+
+
+def _row(state: State) -> SessionRow:
+    return SessionRow(
+        session_id=state.session_id,
+        task_id=state.task_id,
+        task_name=state.task_name,
+        key=state.key,
+        plan=str(state.plan),
+        stage=state.stage,
+        status=state.shown_status,
+        version=state.seq,
+        opened_at=state.opened_at,
+        updated_at=state.at,
+    )
+
+
+def _queue(before: State | None, after: State, pack: bytes | None) -> Enqueue | Literal["withdraw"] | None:
+    issued = after.issued
+    was_queued = before is not None and before.issued is not None and before.claim is None
+    if issued is None or after.claim is not None:
+        return "withdraw" if was_queued else None
+    if was_queued and before is not None and before.issued == issued:
+        return None
+    if pack is None:
+        raise AssertionError("a pack that was issued comes with its bytes")
+    return Enqueue(
+        role=issued.role,
+        step=after.step,
+        attempt=issued.attempt,
+        digest=issued.digest,
+        pack=pack,
+        priority=issued.priority,
+        solo=issued.solo,
+    )
+
+
+def _due_entries(before: State | None, after: State) -> list[DueEntry] | None:
+    entries: list[DueAt] = dues(after)
+    if entries == (dues(before) if before else []):
+        return None
+    return [
+        DueEntry(kind=entry.kind, subject=entry.subject, at=entry.at, after_ms=max(0, entry.at - after.at))
+        for entry in entries
+    ]
+
+
+def _ticket_rows(state: State) -> list[TicketRow]:
+    return [
+        TicketRow(
+            session_id=state.session_id,
+            ticket_no=ticket.ticket_no,
+            version=ticket.version,
+            kind=ticket.kind,
+            queue=ticket.queue,
+            why=ticket.why,
+            about=ticket.about,
+            opened_at=ticket.opened_at,
+        )
+        for ticket in state.tickets
+    ]
+
+
+def _lease(before: State | None, after: State) -> Lease | Literal["end", "cancel", "tell"] | None:
+    had = before.claim if before else None
+    has = after.claim
+    if has is not None and had is None:
+        issued = after.issued
+        if issued is None:
+            raise AssertionError("a claim holds a pack")
+        return Lease(claim_id=has.claim_id, role=issued.role, lease_ms=issued.lease_ms)
+    if had is None:
+        return None
+    ending = bool(after.ending) or after.status in _CALLED_OFF
+    if has is not None:
+        return "cancel" if ending and not (before and before.ending) else None
+    return "tell" if ending else "end"

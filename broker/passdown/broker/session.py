@@ -1,0 +1,184 @@
+"""A handle on one session: look at it, wait for it, answer and decide."""
+
+import math
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeVar, cast
+
+from passdown.broker.app import App
+from passdown.broker.core.state import Outcome, State
+from passdown.broker.stores.base import Beside, FindBeside, FindPack
+from passdown.contracts import commands as cmd
+from passdown.contracts.codec import convert, decode_any, plain
+from passdown.contracts.errors import ContractError, NotFound, Unavailable
+from passdown.contracts.events import Logged, Resolution
+from passdown.contracts.pack import Pack, read_pack
+
+#: How often whoever waits looks at the session: at first, and at most (seconds). What ends in this process is
+#: heard of at once.
+_LOOK_FIRST, _LOOK_MOST = 0.01, 0.25
+_PAGE = 500
+
+
+class Connection(Protocol):
+    """What a session needs: a store with its controller, and the principal that acts."""
+
+    app: App
+    by: str
+
+
+class Session:
+    """A handle on one session; it holds no state of its own. Thread-safe."""
+
+    def __init__(self, broker: Connection, session_id: str) -> None:
+        self._broker = broker
+        self.id = session_id
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
+    def state(self) -> State:
+        """Return the session as it stands; raises NotFound."""
+        return self._known(self._broker.app.controller.load(self.id).state)
+
+    def _known(self, state: State | None) -> State:
+        if state is None:
+            raise NotFound("session", self.id)
+        return state
+
+    def status(self) -> str:
+        """Return the status in one word (DESIGN §5); raises NotFound."""
+        return self.state().shown_status
+
+    def result(self, timeout_s: float = 60.0) -> Outcome:
+        """Wait until the session ends, at most `timeout_s` seconds; returns its outcome, whatever that is.
+
+        A session that failed and is retried has another outcome later. Raises NotFound; Unavailable where
+        the time runs out first, or where the store stays away that long.
+        """
+        if not timeout_s >= 0:
+            raise ContractError("timeout", f"expected seconds, at least 0, got {timeout_s!r}")
+        deadline = time.monotonic() + timeout_s
+        wait = _LOOK_FIRST
+        with self._broker.app.controller.watching(self.id) as ended:
+            while True:
+                ended.clear()
+                standing = self._look(deadline)
+                if standing is not None and standing.over and standing.outcome is not None:
+                    return standing.outcome
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    shown = standing.shown_status if standing else "not known"
+                    raise Unavailable(f"the result of {self.id}", f"after {timeout_s:g} s it is {shown}")
+                ended.wait(min(wait, left))
+                wait = min(wait * 1.5, _LOOK_MOST)
+
+    def _look(self, deadline: float) -> State | None:
+        """Return the state; None where the store is away and there is time to look again."""
+        try:
+            return self._known(self._broker.app.controller.load(self.id, patient=False).state)
+        except Unavailable:
+            if time.monotonic() >= deadline:
+                raise
+            return None
+
+    def events(self) -> Iterator[Logged]:
+        """Yield the session's log in order."""
+        for raw in self.raw_events():
+            yield decode_any(raw, Logged, what="log")
+
+    def raw_events(self) -> Iterator[bytes]:
+        """Yield the log's canonical bytes in order, one event each."""
+        after = 0
+        while page := self._broker.app.store.events(self.id, after=after, limit=_PAGE):
+            yield from page
+            after += len(page)
+
+    def beside(self) -> Beside:
+        """Return what stands beside the state: the running lease, the last hand-back, counts."""
+        return cast("Beside", self._broker.app.store.find(FindBeside(session_id=self.id)))
+
+    def pack(self, step: int, attempt: int) -> Pack:
+        """Return what an attempt was given; raises NotFound."""
+        raw = self._broker.app.store.find(FindPack(session_id=self.id, step=step, attempt=attempt))
+        if not isinstance(raw, bytes):
+            raise NotFound("pack", f"{self.id}/{step}/{attempt}")
+        return read_pack(raw)
+
+    def answer(self, question: str, value: Any, *, attempt: int | None = None) -> None:
+        """Answer an open question by its id.
+
+        A question is (step, attempt, id): where several attempts asked under one id, the open one is meant,
+        or the last; `attempt` names another. Raises NotFound, Conflict (answered already, by whom),
+        ContractError (does not fit its schema).
+        """
+        if attempt is None:
+            asked = [one for one in self.state().questions if one.id == question]
+            meant = [one for one in asked if not one.answered] or asked[-1:]
+            attempt = meant[0].attempt if meant else 1
+        self._run(cmd.Answer(attempt=attempt, id=question, value=plain(value, what="answer")))
+
+    def resolve(
+        self,
+        ticket_no: int,
+        resolution: Resolution,
+        value: Any = None,
+        *,
+        note: str = "",
+        version: int | None = None,
+    ) -> None:
+        """Decide a ticket as it was seen: at `version`, by default the one that it has now.
+
+        `value`: answers by question for ``answer``, arguments for ``edit``, the output for ``complete``,
+        feedback for ``send-back``, a stage for ``redirect``, the effect's result for ``done``. Raises
+        NotFound, Conflict (no longer open, or at another version), Denied (not allowed), ContractError
+        (value).
+        """
+        if version is None:
+            ticket = self.state().ticket(ticket_no)
+            version = ticket.version if ticket else 1
+        given = plain(value, what="resolution")
+        self._run(
+            cmd.Resolve(ticket_no=ticket_no, version=version, resolution=resolution, value=given, note=note)
+        )
+
+    def cancel(self, reason: str = "") -> None:
+        """Call the session off. Raises Conflict where it has ended.
+
+        Where an effect is under way or unknown, it ends once that is settled.
+        """
+        self._run(cmd.Cancel(seen=self.state().seq, reason=reason))
+
+    def pause(self, *, for_s: float | None = None, reason: str = "") -> None:
+        """Issue nothing new until resumed, or for `for_s` seconds. Raises Conflict where it has ended."""
+        self._run(cmd.Pause(seen=self.state().seq, for_ms=_milliseconds(for_s), reason=reason))
+
+    def resume(self) -> None:
+        """Go on after a pause. Raises Conflict where it has ended."""
+        self._run(cmd.Resume(seen=self.state().seq))
+
+    def retry(self) -> None:
+        """Issue the present step again, its failures forgotten. Raises Conflict where there is nothing to retry."""
+        self._run(cmd.Retry(seen=self.state().seq))
+
+    def _run(self, body: cmd.Body) -> None:
+        self._broker.app.controller.run(self.id, checked(body), self._broker.by)
+
+
+B = TypeVar("B", bound=cmd.Body)
+
+
+def checked(body: B) -> B:
+    """Return a command after checking the types and limits of its fields, which constructing it does not.
+
+    Raises ContractError.
+    """
+    return convert(plain(body, what="command"), type(body), what=type(body).__name__.lower())
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    if seconds is None:
+        return None
+    if not 0 < seconds < math.inf:
+        raise ContractError("pause", f"expected seconds above 0, got {seconds!r}")
+    return max(1, int(seconds * 1000))
