@@ -1,0 +1,207 @@
+"""What each event must hold to, by the number of the rule in DESIGN §3."""
+
+from typing import assert_never
+
+from passdown.broker.core.claims import FENCED_RECORDED
+from passdown.broker.core.given import grant_of
+from passdown.broker.core.state import Effect, State
+from passdown.contracts import events as ev
+from passdown.contracts.codec import PACK_BUDGET, encode
+from passdown.contracts.plans import Grant
+from passdown.contracts.returns import DoneReturn, Return
+from passdown.contracts.schema import problems
+from passdown.contracts.tools import ToolSpec, action_digest, narrow
+from tests.conformance.histories.markers import strangers
+from tests.conformance.histories.watch import Followed, Step
+
+
+def check(followed: Followed, step: Step) -> None:
+    """Hold a new event of a session to every rule about events."""
+    rule_2_only_the_current_claim_counts(followed, step)
+    rule_3_effects_happen_at_most_once(followed, step)
+    rule_4_and_7_a_pack_is_of_its_step_only(followed, step)
+    rule_5_the_stage_decides_the_tools(followed, step)
+    rule_8_people_decide_what_they_may(followed, step)
+    rule_12_a_pack_is_within_its_budget(followed, step)
+
+
+def rule_2_only_the_current_claim_counts(followed: Followed, step: Step) -> None:
+    event, before = step.event, step.before
+    if before is None:
+        return
+    held = before.claim
+    match event:
+        case ev.Claimed():
+            assert held is None, "rule 2: two claims hold one attempt"
+            assert before.issued, "rule 2: a claim without a pack"
+            claims = [
+                one
+                for one in followed.steps
+                if isinstance(one.event, ev.Claimed) and one.after.step == before.step
+            ]
+            assert [one.after.attempt for one in claims].count(before.attempt) == 1, (
+                "rule 2: an attempt was claimed twice"
+            )
+        case ev.Returned():
+            _counts_as_return(followed, before, event.body)
+        case ev.Checkpointed() | ev.EffectIntended() | ev.EffectProposed():
+            assert held and event.claim_id == held.claim_id, "rule 2: an act of a claim that is not held"
+            assert not before.ending, "rule 2: an act of a claim while the session is ending"
+        case ev.ReturnFenced():
+            assert step.after.fenced <= FENCED_RECORDED, (
+                "rule 2: more fenced returns are recorded than the cap"
+            )
+        case ev.StageEntered() | ev.Completed() | ev.Refused() | ev.Failed() | ev.Cancelled() | ev.Expired():
+            assert held is None or isinstance(event, ev.Cancelled | ev.Expired), (
+                "rule 2: a step ended under a claim"
+            )
+        case _:
+            pass
+
+
+def _counts_as_return(followed: Followed, before: State, body: Return) -> None:
+    held, issued = before.claim, before.issued
+    assert held, "rule 2: a return without a claim was accepted"
+    assert issued, "rule 2: a return without a pack was accepted"
+    bound = (body.session_id, body.step, body.attempt, body.claim_id, body.pack_digest, body.stage)
+    to = (followed.session_id, before.step, before.attempt, held.claim_id, issued.digest, before.stage)
+    assert bound == to, f"rule 2: a return of {bound} was accepted for {to}"
+    followed.returned[body.step, body.attempt] += 1
+    assert followed.returned[body.step, body.attempt] == 1, "rule 2: two returns of one attempt"
+    contract = followed.plan.stages[before.stage].returns
+    assert issued.cause != "settle", "rule 2: a settle attempt returned"
+    if isinstance(body, DoneReturn):
+        assert not problems(contract.schema, body.output), "rule 11: an output that does not fit was accepted"
+
+
+def rule_3_effects_happen_at_most_once(followed: Followed, step: Step) -> None:
+    event, before = step.event, step.before
+    if before is None:
+        return
+    if isinstance(event, ev.EffectIntended):
+        assert not before.unknown(), "rule 3: an intent while another effect is unknown"
+        assert before.issued and before.issued.cause != "settle", "rule 3: an intent in a settle attempt"
+        known = before.effect(event.effect_id)
+        if known is not None:
+            _may_be_intended_again(followed, known)
+    if step.after.claim is None:
+        # The commit that ends a claim records what was intended as unknown: so no event may come between.
+        open_ones = [one.effect_id for one in step.after.effects if one.status == "intended"]
+        assert not open_ones, f"rule 3: {open_ones} is intended, and no claim is held"
+    if step.after.over:
+        assert not step.after.unfinished(), "rule 3: a session ended with an effect unfinished"
+
+
+def _may_be_intended_again(followed: Followed, known: Effect) -> None:
+    spec = followed.watch.tools[known.tool_digest]
+    match known.status:
+        case "proposed" | "failed":
+            pass
+        case "not-done":
+            assert known.repeat, "rule 3: a repeat that nobody allowed"
+            assert spec.dedupes or _last_settled_by(followed, known) == "person", "rule 3: a blind repeat"
+        case "done" | "denied" | "intended" | "unknown":
+            raise AssertionError(f"rule 3: an effect that is {known.status} was intended again")
+        case _:
+            assert_never(known.status)
+
+
+def _last_settled_by(followed: Followed, known: Effect) -> str:
+    settled = [
+        one.event
+        for one in followed.steps
+        if isinstance(one.event, ev.EffectSettled) and one.event.effect_id == known.effect_id
+    ]
+    return settled[-1].how
+
+
+def rule_4_and_7_a_pack_is_of_its_step_only(followed: Followed, step: Step) -> None:
+    event, before = step.event, step.before
+    if not isinstance(event, ev.PackIssued) or before is None:
+        return
+    pack = followed.pack(event.step, event.attempt)
+    assert pack.digest == event.digest, "rule 2: the pack in the queue is another one"
+    assert (pack.session_id, pack.step, pack.attempt) == (
+        followed.session_id,
+        before.step,
+        before.attempt + 1,
+    )
+    foreign = strangers(encode(pack), followed.session_id, followed.state.key)
+    assert not foreign, f"rule 4: a pack carries {foreign} of another session"
+    if pack.snapshot is not None:
+        own = followed.snapshots.get(pack.step, [])
+        assert own and pack.snapshot.data == own[-1], "rule 7: a snapshot of another step"
+
+
+def granted(followed: Followed, state: State, tool: str) -> tuple[Grant, ToolSpec] | None:
+    """Return the grant of the stage and the specification that the present pack pins, if it has the tool."""
+    grant = grant_of(followed.plan.stages[state.stage], tool)
+    pinned = state.issued.tools.get(tool) if state.issued else None
+    return (grant, followed.watch.tools[pinned]) if grant and pinned else None
+
+
+def rule_5_the_stage_decides_the_tools(followed: Followed, step: Step) -> None:
+    event, before = step.event, step.before
+    if before is None:
+        return
+    if isinstance(event, ev.PackIssued):
+        stage = followed.plan.stages[before.stage]
+        assert set(event.tools) <= {one.tool for one in stage.tools}, (
+            "rule 5: a pack grants what its stage does not"
+        )
+        for name, pinned in event.tools.items():
+            spec = followed.watch.tools[pinned]
+            assert spec.name == name
+            assert stage.scopes is None or not spec.scope or spec.scope in stage.scopes, (
+                "rule 5: out of scope"
+            )
+    if isinstance(event, ev.EffectIntended | ev.EffectProposed | ev.ToolCalled):
+        found = granted(followed, before, event.tool)
+        assert found, f"rule 5: {event.tool} is recorded, and stage {before.stage} does not grant it"
+        if not isinstance(event, ev.ToolCalled):
+            grant, spec = found
+            assert spec.effect, "rule 5: an effect of a reading tool"
+            misfit = problems(narrow(spec.params, grant.params), event.args)
+            assert not misfit, f"rule 5: arguments beyond the grant: {misfit}"
+
+
+def rule_8_people_decide_what_they_may(followed: Followed, step: Step) -> None:
+    """An intent that needs a person's yes has one, of exactly this action, by somebody else, once."""
+    event, before = step.event, step.before
+    if isinstance(event, ev.TicketResolved) and before is not None:
+        ticket = before.ticket(event.ticket_no)
+        assert ticket and event.resolution in ticket.actions, (
+            "rule 8: a resolution that the ticket does not allow"
+        )
+        return
+    if not isinstance(event, ev.EffectIntended) or before is None:
+        return
+    found = granted(followed, before, event.tool)
+    known = before.effect(event.effect_id)
+    if found is None or (found[0].approve is None and (known is None or known.status != "proposed")):
+        return
+    assert event.approval is not None, "rule 8: an action that needs a person's yes ran without one"
+    decided = followed.resolved(event.approval)
+    assert decided, "rule 8: the approval is not on record"
+    resolution, logged = decided
+    assert resolution.resolution in ("approve", "edit")
+    assert resolution.action == action_digest(event.effect_id, event.tool, event.args), (
+        "rule 8: approved was another action"
+    )
+    assert resolution.valid_until is not None and step.logged.at <= resolution.valid_until, (
+        "rule 8: an approval that expired"
+    )
+    proposed_by = {
+        one.logged.by
+        for one in followed.steps
+        if isinstance(one.event, ev.EffectProposed) and one.event.effect_id == event.effect_id
+    }
+    assert logged.by not in {before.by, *proposed_by}, "rule 8: whoever initiated or proposed it approved it"
+    spent = [one for one in followed.intents(event.effect_id)[:-1] if one.approval == event.approval]
+    assert not spent or (known and known.status == "not-done"), "rule 8: one approval was spent twice"
+
+
+def rule_12_a_pack_is_within_its_budget(followed: Followed, step: Step) -> None:
+    if isinstance(step.event, ev.PackIssued):
+        size = len(encode(followed.pack(step.event.step, step.event.attempt)))
+        assert size == step.event.bytes <= PACK_BUDGET, f"rule 12: a pack of {size} bytes"

@@ -1,0 +1,198 @@
+"""Deliberate breakages of the product. The histories must find each one; `test_mutants.py` holds them to it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from passdown.broker import controller
+from passdown.broker.core import claims, decide, effects, evolve, packing, people
+from passdown.broker.core.state import Effect, State
+from passdown.broker.stores.base import Commit
+from passdown.broker.stores.sqlite import SqliteStore, ticking
+from passdown.broker.stores.sqlite.bells import Bells
+from passdown.contracts import commands as cmd
+
+Mutant = Callable[[], AbstractContextManager[Any]]
+
+
+def _no_fence() -> AbstractContextManager[Any]:
+    """Whoever comes with any claim holds the attempt."""
+    return patch.object(claims, "holds", lambda draft, fence: draft.state.claim is not None)
+
+
+@contextmanager
+def _forgets_unknown() -> Iterator[None]:
+    """What is intended when its claim ends stays intended."""
+    with patch.object(claims, "end_effects", lambda *_: None), patch.object(effects, "end_effects", lambda *_: None):
+        yield
+
+
+def _repeats_blindly() -> AbstractContextManager[Any]:
+    """What verify did not find is written again, whether or not the outside absorbs that."""
+    real: Any = vars(effects)["_settle_one"]
+
+    def settle_one(draft: Any, effect: Effect, verdict: cmd.Verdict) -> str:
+        if verdict.found != "absent":
+            return real(draft, effect, verdict)
+        event = effects.ev.EffectSettled(effect_id=effect.effect_id, status="not-done", repeat=True)
+        draft.add(event)
+        return ""
+
+    return patch.object(effects, "_settle_one", settle_one)
+
+
+def _ignores_version() -> AbstractContextManager[Any]:
+    """A commit wins against whatever was committed since its state was loaded."""
+    real = SqliteStore.commit
+
+    def commit(self: SqliteStore, commits: list[Commit], take: Any = None) -> Any:
+        forced = [replace(one, expected=self.load(one.session_id).version) for one in commits]
+        return real(self, forced, take)
+
+    return patch.object(SqliteStore, "commit", commit)
+
+
+def _forgets_commands() -> AbstractContextManager[Any]:
+    """No command is recognized when it comes again."""
+    count = iter(range(10**9))
+    return patch.object(cmd, "command_id", lambda *_: f"command-{next(count)}")
+
+
+class _Everything:
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+def _old_dues_fire() -> AbstractContextManager[Any]:
+    """A due entry is acted on although the state waits for something else by now."""
+    return patch.object(decide, "dues", lambda state: _Everything())
+
+
+def _bell_stays() -> AbstractContextManager[Any]:
+    """A take does not clear its role's bell."""
+    return patch.object(Bells, "answered", lambda self, role: None)
+
+
+def _deaf_tick() -> AbstractContextManager[Any]:
+    """The tick rings for nobody."""
+    real: Any = vars(ticking)["_ring"]
+    return patch.object(ticking, "_ring", lambda batch, db: ([], real(batch, db)[1]))
+
+
+def _stays_queued() -> AbstractContextManager[Any]:
+    """A pack that is claimed stays in its queue."""
+    real: Any = vars(controller)["_queue"]
+
+    def queue(before: State | None, after: State, pack: bytes | None) -> Any:
+        return None if after.claim is not None else real(before, after, pack)
+
+    return patch.object(controller, "_queue", queue)
+
+
+def _keeps_snapshot() -> AbstractContextManager[Any]:
+    """A stage begins with the snapshot of the one before it."""
+    real: Any = vars(evolve)["_stage_entered"]
+
+    def stage_entered(state: State, *more: Any) -> State:
+        return replace(real(state, *more), snapshot=state.snapshot)
+
+    return patch.object(evolve, "_stage_entered", stage_entered)
+
+
+def _lease_stays() -> AbstractContextManager[Any]:
+    """The lease of a claim that ended runs on."""
+    real: Any = vars(controller)["_lease"]
+
+    def lease(before: State | None, after: State) -> Any:
+        found = real(before, after)
+        return None if found == "end" else found
+
+    return patch.object(controller, "_lease", lease)
+
+
+def _self_approval() -> AbstractContextManager[Any]:
+    """Whoever submitted the work may approve what it does."""
+    return patch.object(people, "_four_eyes", lambda draft, ticket: draft.state.effect(ticket.about))
+
+
+def _any_action_approved() -> AbstractContextManager[Any]:
+    """An approval of one action is good for any."""
+    return patch.object(effects, "_approved", lambda effect, body, at: effect.approval is not None)
+
+
+def _any_tool() -> AbstractContextManager[Any]:
+    """The broker trusts the worker to call what its stage grants."""
+    return patch.object(effects, "problems", lambda *_: [])
+
+
+def _any_reporter() -> AbstractContextManager[Any]:
+    """Anybody's word about an effect counts."""
+    real: Any = effects.report
+
+    def report(draft: Any, body: cmd.Report) -> Any:
+        effect = draft.state.effect(body.effect_id)
+        claim = effect.claims[-1] if effect and effect.claims else body.claim_id
+        return real(draft, replace(body, claim_id=claim))
+
+    return patch.object(effects, "report", report)
+
+
+def _runs_done_again() -> AbstractContextManager[Any]:
+    """What the ledger holds for done is run once more."""
+    real: Any = vars(effects)["_known"]
+
+    def known(draft: Any, body: cmd.Intend, effect: Effect, grant: Any) -> Any:
+        if effect.status == "done" and grant.approve is None:
+            return vars(effects)["_intend"](draft, body, effect)
+        return real(draft, body, effect, grant)
+
+    return patch.object(effects, "_known", known)
+
+
+def _leaks() -> AbstractContextManager[Any]:
+    """A goal is filled in once, and served to every session."""
+    real = packing.fill
+    filled: dict[str, str] = {}
+    return patch.object(packing, "fill", lambda goal, data: filled.setdefault(goal, real(goal, data)))
+
+
+def _uncapped() -> AbstractContextManager[Any]:
+    """Fenced returns are recorded without end."""
+    return patch.object(claims, "FENCED_RECORDED", 10**9)
+
+
+def _no_dues() -> AbstractContextManager[Any]:
+    """Due entries are not written."""
+    return patch.object(controller, "_due_entries", lambda entries, after: [])
+
+
+def _unbound_return() -> AbstractContextManager[Any]:
+    """A return is not held to its contract."""
+    return patch.object(claims, "_check_return", lambda draft, fence, body: None)
+
+
+MUTANTS: dict[str, Mutant] = {
+    "a claim without its fence": _no_fence,
+    "a lost claim forgets what is unknown": _forgets_unknown,
+    "a blind repeat": _repeats_blindly,
+    "a commit that ignores the version": _ignores_version,
+    "no look-up of commands": _forgets_commands,
+    "due entries of an old step": _old_dues_fire,
+    "a take that leaves the bell": _bell_stays,
+    "a deaf tick": _deaf_tick,
+    "a claimed pack stays queued": _stays_queued,
+    "a snapshot of another step": _keeps_snapshot,
+    "a lease that never ends": _lease_stays,
+    "self-approval": _self_approval,
+    "an approval of any action": _any_action_approved,
+    "arguments beyond the grant": _any_tool,
+    "a report of anybody": _any_reporter,
+    "an effect done again": _runs_done_again,
+    "another session's text in a pack": _leaks,
+    "fenced returns without end": _uncapped,
+    "due entries not written": _no_dues,
+    "a return without its contract": _unbound_return,
+}
