@@ -123,7 +123,7 @@ async def clerk(pack: Pack, ctx: Context) -> AgentResult:
     """Decide by the rules."""
     slip, wish = pack.inputs.get("slip"), pack.inputs["wish"]
     rules: dict[str, str] = await ctx.call("rules.read")
-    if slip == "contract" and not pack.feedback:
+    if slip == "contract" and not any(one.kind == "contract" for one in pack.feedback):
         return Done({"decision": "surely"})
     if slip == "tool":
         await _overreach(pack, ctx)

@@ -1,6 +1,7 @@
 """The processes of a demo: workers and a tick, each in a process group of its own, started and ended here.
 
-A process whose standard input ends stops by itself, so none outlives the demo, however that ends.
+A process whose standard input ends stops by itself (see `process`), so none outlives the demo, however that
+ends.
 """
 
 import contextlib

@@ -1,8 +1,10 @@
 """A worker or a tick of a demo: ``python -m passdown.broker.demo.process SPECIFICATION STARTS``.
 
-Works until it is told to stop (SIGTERM, or the end of its standard input).
+Works until it is told to stop (SIGTERM, or the end of its standard input). On Linux it does not outlive
+whoever started it even while it is frozen.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -19,6 +21,8 @@ from passdown.contracts.codec import Record, decode
 from passdown.contracts.errors import PassdownError
 
 MODULE = "passdown.broker.demo.process"
+#: See prctl(2).
+_PR_SET_PDEATHSIG = 1
 
 
 class Child(Record, frozen=True, kw_only=True):
@@ -32,6 +36,7 @@ class Child(Record, frozen=True, kw_only=True):
 
 def main() -> int:
     """Run one process."""
+    _die_with_parent()
     child = decode(sys.argv[1].encode(), Child, what="process")
     set_up_logs(child.worker.log_level, child.worker.log_format)
     stop = threading.Event()
@@ -60,6 +65,11 @@ def _work(child: Child, starts: str, stop: threading.Event) -> None:
     else:
         Tick(app.controller, most_wait_ms=child.tick_every_ms).run(stop)
         app.close()
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _watch_input(stop: threading.Event) -> None:

@@ -32,7 +32,7 @@ CUSTOMER = "user:customer"
 PRODUCER = "service:recorded-runs"
 
 _AGENTS = "passdown.broker.demo.replayed"
-_LEASE_S = 30.0
+_LEASE_S = 15.0
 
 
 def run_recorded(
