@@ -122,7 +122,7 @@ RUNS: list[Json] = [
         result("w" * 100_000),
         *[
             message
-            for n in range(60)
+            for n in range(36)
             for message in (said(f"{n} " + "\u0000é" * 2000), user(f"{n} " + "ü" * 3000))
         ],
         *[
@@ -139,12 +139,12 @@ RUNS: list[Json] = [
         user("go"),
         *[
             message
-            for n in range(120)
+            for n in range(60)
             for message in (said(None, call("search_direct_flight", {"n": n})), result(f"[{n}]"))
         ],
         *[
             message
-            for n in range(30)
+            for n in range(18)
             for message in (
                 said(None, call("update_reservation_flights", {"n": n, "pad": "p" * 5000})),
                 result("Error" if n % 7 == 3 else f"ok {n}"),

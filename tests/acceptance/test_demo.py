@@ -43,7 +43,7 @@ ODD_EFFECTS = {
     "recorded:7:0": [],
     "recorded:1:0#2": [("cancel_reservation", "done")],
     "recorded:long text \U0001f6eb:0": [("update_notes", "done")],
-    "recorded:9:0": [("update_reservation_flights", "failed" if n % 7 == 3 else "done") for n in range(30)],
+    "recorded:9:0": [("update_reservation_flights", "failed" if n % 7 == 3 else "done") for n in range(18)],
 }
 
 

@@ -1,7 +1,5 @@
 """The one place that names concrete classes: a store from its address, a doorbell for it, and what stands on them."""
 
-import hashlib
-import itertools
 import random
 import re
 import threading
@@ -26,7 +24,6 @@ _DEFAULT_FILE = "passdown.db"
 #: Waits between tries to open a store that is away (seconds): the first, and the longest.
 _AGAIN_FIRST, _AGAIN_MOST = 0.25, 15.0
 
-_numbers = itertools.count(1)
 _log = structlog.get_logger("passdown")
 
 
@@ -61,7 +58,8 @@ def store_path(url: str) -> str:
         raise ContractError("store address", f"a path has no NUL character, got {url!r}")
     if path != _MEMORY and Path(path).is_dir():
         raise ContractError("store address", f"{path} is a folder; name a file in it")
-    return path
+    # Some builds of SQLite take a name like this for an address of their own.
+    return f"./{path}" if path.startswith("file:") else path
 
 
 def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
@@ -95,10 +93,7 @@ def transport_of(store_url: str, transport_url: str = "") -> Transport:
 
 def _within(path: str) -> Transport:
     """One process: those who use one file meet, and every store in memory is alone."""
-    if path == _MEMORY:
-        return Transport(f"{memory.SCHEME}://memory-{next(_numbers)}", {})
-    name = hashlib.sha256(str(Path(path).absolute()).encode(errors="surrogateescape")).hexdigest()
-    return Transport(f"{memory.SCHEME}://file-{name[:24]}", {})
+    return Transport(memory.alone() if path == _MEMORY else memory.shared(str(Path(path).resolve())), {})
 
 
 def _beside(path: Path) -> Transport:
@@ -124,6 +119,7 @@ class App:
         """Let go of everything; a second time does nothing."""
         if isinstance(self.doorbell, KombuDoorbell):
             self.doorbell.close()
+        memory.forget(self.transport.url)
         self.store.close()
 
 

@@ -6,6 +6,7 @@ nobody can read is put aside and stops no consumer; of equal bells only a few li
 without workers fills no disk; the folder is made when it is first needed.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -83,6 +84,7 @@ class Channel(filesystem.Channel):
         try:
             payload = json.loads(data)
             self.Message(payload, channel=self)
+            _require_json(payload)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the next one may be fine
             junk = [one for one in self._names() if one.endswith(".junk")]
             _log.warning(
@@ -111,6 +113,12 @@ class Channel(filesystem.Channel):
         """Return the files that hold messages of a queue, oldest first."""
         wanted = f"{queue}.msg"
         return sorted(name for name in self._names() if name.partition(".")[2] == wanted)
+
+
+def _require_json(payload: Any) -> None:
+    """Raise unless the body is JSON, as that of every doorbell."""
+    coded = payload["properties"].get("body_encoding") == "base64"
+    json.loads(base64.b64decode(payload["body"], validate=True) if coded else payload["body"])
 
 
 class Transport(filesystem.Transport):

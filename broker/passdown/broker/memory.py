@@ -5,6 +5,8 @@ a millisecond, and an idle consumer costs nothing. Each broker has queues of its
 the address, so that several may live in one process; of equal bells only a few are kept.
 """
 
+import hashlib
+import itertools
 import threading
 import time
 from queue import Empty, Queue
@@ -20,6 +22,9 @@ TRANSPORT_ALIASES[SCHEME] = "passdown.broker.memory:Transport"
 MOST_LYING = 8
 #: The longest that a consumer stays in one call (seconds): as late as it hears that it is to stop.
 _LONGEST_S = 0.25
+
+_ALONE = "alone-"
+_numbers = itertools.count(1)
 
 
 class _House:
@@ -47,9 +52,21 @@ def _house(connection: Any) -> _House:
     return _houses.setdefault(connection.client.hostname, _House())
 
 
+def alone() -> str:
+    """Return an address that nobody else has."""
+    return f"{SCHEME}://{_ALONE}{next(_numbers)}"
+
+
+def shared(name: str) -> str:
+    """Return the address of all in this process who name the same."""
+    return f"{SCHEME}://shared-{hashlib.sha256(name.encode(errors='surrogateescape')).hexdigest()[:24]}"
+
+
 def forget(address: str) -> None:
-    """Drop the queues of a broker that is closed."""
-    _houses.pop(address.partition("://")[2], None)
+    """Drop the queues of a broker that is closed, where nobody else may use them."""
+    host = address.removeprefix(f"{SCHEME}://")
+    if host.startswith(_ALONE):
+        _houses.pop(host, None)
 
 
 class Channel(memory.Channel):

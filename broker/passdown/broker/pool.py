@@ -5,10 +5,12 @@ consumer (a message that no one can decode, a lost transport) is said and the co
 """
 
 import threading
+import time
 from typing import Any, cast
 
 import structlog
-from celery import Celery, shared_task
+from celery import Celery
+from celery.concurrency.thread import TaskPool
 from kombu import Queue
 
 from passdown.agents.runtime import Runtime
@@ -17,9 +19,11 @@ from passdown.broker.doorbell import DRAIN_TASK, Doorbell, queue_name
 
 _log = structlog.get_logger("passdown.pool")
 
-#: Waits between restarts of a consumer that ended by itself (seconds): the first, and the longest.
-_RESTART_FIRST = 0.2
-_RESTART_MOST = 5.0
+#: Waits between restarts of a consumer that ended by itself (seconds): the first, and the longest; one that
+#: lived long enough begins anew.
+_RESTART_FIRST, _RESTART_MOST, _LIVED = 0.2, 5.0, 30.0
+#: How long a consumer may take to end (seconds).
+_END_WITHIN = 5.0
 
 
 def celery_app(transport: Transport, roles: list[str]) -> Celery:
@@ -28,6 +32,7 @@ def celery_app(transport: Transport, roles: list[str]) -> Celery:
     app.conf.update(
         broker_transport_options=transport.options,
         broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
         task_protocol=1,
         task_ignore_result=True,
         task_store_errors_even_if_ignored=False,
@@ -44,18 +49,11 @@ def celery_app(transport: Transport, roles: list[str]) -> Celery:
     return app
 
 
-#: The pool of this process that serves a role. Celery's threads know only the task's name and arguments.
-_serving: dict[str, "Pool"] = {}
+class _Threads(TaskPool):
+    """Celery's threads; their end waits for no drain: the runtime has seen to that, as far as it can be."""
 
-
-@shared_task(name=DRAIN_TASK, ignore_result=True)
-def drain(role: str) -> None:
-    """Answer a doorbell."""
-    pool = _serving.get(role)
-    if pool is None:
-        _log.warning("pool.foreign_role", role=str(role)[:100])
-        return
-    pool.drain(role)
+    def on_stop(self) -> None:
+        cast("Any", self).executor.shutdown(wait=False, cancel_futures=True)
 
 
 class Pool:
@@ -70,6 +68,7 @@ class Pool:
         *,
         concurrency: int = 8,
     ) -> None:
+        """Serve `roles` with the agents of `runtime`, at most `concurrency` drains at once."""
         self._runtime = runtime
         self._doorbell = doorbell
         self._roles = roles
@@ -77,11 +76,22 @@ class Pool:
         self._lock = threading.Lock()
         self._active = 0
         self._stopping = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
         self._worker: Any = None
         self._app = celery_app(transport, roles)
 
+        @self._app.task(name=DRAIN_TASK, ignore_result=True)
+        def drain(role: str) -> None:
+            self.drain(role)
+
+        del drain
+
     def drain(self, role: str) -> None:
         """Answer one doorbell: drain the role, and ring on where packs remain."""
+        if role not in self._roles:
+            _log.warning("pool.foreign_role", role=repr(role)[:100])
+            return
         with self._lock:
             self._active += 1
         try:
@@ -89,7 +99,7 @@ class Pool:
         finally:
             with self._lock:
                 self._active -= 1
-        if more and not self._stopping.is_set():
+        if more:
             self._doorbell.ring(role)
 
     def _ring_on(self, role: str) -> None:
@@ -101,30 +111,35 @@ class Pool:
 
     def run(self) -> None:
         """Consume until `stop`; a consumer that ends by itself is started again."""
-        for role in self._roles:
-            _serving[role] = self
+        self._idle.clear()
         wait = _RESTART_FIRST
-        while not self._stopping.is_set():
-            for role in self._roles:
-                self._doorbell.ring(role)
-            self._consume()
-            if self._stopping.wait(wait):
-                return
-            _log.warning("pool.consumer_ended", roles=self._roles, again_s=wait)
-            wait = min(wait * 2, _RESTART_MOST)
+        try:
+            while not self._stopping.is_set():
+                for role in self._roles:
+                    self._doorbell.ring(role)
+                began = time.monotonic()
+                self._consume()
+                if time.monotonic() - began > _LIVED:
+                    wait = _RESTART_FIRST
+                if self._stopping.wait(wait):
+                    return
+                _log.warning("pool.consumer_ended", roles=self._roles, again_s=wait)
+                wait = min(wait * 2, _RESTART_MOST)
+        finally:
+            self._idle.set()
 
     def _consume(self) -> None:
-        controller = cast("Any", self._app).WorkController(
-            pool="threads",
-            concurrency=self._concurrency,
-            without_gossip=True,
-            without_mingle=True,
-            without_heartbeat=True,
-            quiet=True,
-        )
-        self._worker = controller
         try:
-            controller.start()
+            self._worker = cast("Any", self._app).WorkController(
+                pool=_Threads,
+                concurrency=self._concurrency,
+                without_gossip=True,
+                without_mingle=True,
+                without_heartbeat=True,
+                quiet=True,
+            )
+            if not self._stopping.is_set():
+                self._worker.start()
         except Exception:  # noqa: BLE001 - each transport raises its own; the consumer starts again
             _log.exception("pool.consumer_failed", roles=self._roles)
         except SystemExit as error:
@@ -132,11 +147,22 @@ class Pool:
             _log.warning("pool.consumer_exit", code=str(error.code))
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """Take nothing new; let what runs finish within `grace_s`, hand back the rest, and end the consumer."""
+        """Take nothing new; let what runs finish within `grace_s` seconds, hand back the rest, and end the consumer.
+
+        Returns within a few seconds more, also where a plain agent goes on that nobody can end.
+        """
         self._stopping.set()
-        for role in self._roles:
-            if _serving.get(role) is self:
-                del _serving[role]
+        threading.Thread(target=self._end_consumer, name="passdown-pool-end", daemon=True).start()
+        if not self._idle.wait(_END_WITHIN):
+            _log.warning("pool.consumer_stuck", roles=self._roles)
         self._runtime.stop(grace_s)
-        if self._worker is not None:
-            self._worker.stop()
+        for role in self._roles:
+            # Bells that this pool had heard and not answered: others may serve these roles.
+            self._doorbell.ring(role)
+        self._app.close()
+
+    def _end_consumer(self) -> None:
+        """Celery ignores a stop that comes while it starts: say it until the consumer has ended."""
+        while not self._idle.wait(0.02):
+            if self._worker is not None:
+                self._worker.stop()

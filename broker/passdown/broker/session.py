@@ -112,11 +112,13 @@ class Session:
         or the last; `attempt` names another. Raises NotFound, Conflict (answered already, by whom),
         ContractError (does not fit its schema).
         """
+        state = self.state()
         if attempt is None:
-            asked = [one for one in self.state().questions if one.id == question]
+            asked = [one for one in state.questions if one.id == question]
             meant = [one for one in asked if not one.answered] or asked[-1:]
             attempt = meant[0].attempt if meant else 1
-        self._run(cmd.Answer(attempt=attempt, id=question, value=plain(value, what="answer")))
+        given = plain(value, what="answer")
+        self._run(cmd.Answer(step=state.step, attempt=attempt, id=question, value=given))
 
     def resolve(
         self,

@@ -139,8 +139,9 @@ class Fail(_Command, frozen=True, kw_only=True, tag="fail"):
 
 
 class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
-    """Answer one question; it must be named."""
+    """Answer one question; it must be named: a question is (step, attempt, id)."""
 
+    step: int
     attempt: int
     id: str
     value: Any
@@ -229,7 +230,7 @@ def command_id(session_id: str, body: Body, by: str) -> str:  # noqa: C901 - one
         case Report():
             act = ("report", body.claim_id, body.effect_id, body.phase)
         case Answer():
-            act = ("answer", body.attempt, body.id, by)
+            act = ("answer", body.step, body.attempt, body.id, by)
         case Resolve():
             act = ("resolve", body.ticket_no, body.version, body.resolution, by)
         case Cancel() | Pause() | Resume() | Retry():

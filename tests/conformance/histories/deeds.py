@@ -10,6 +10,7 @@ from passdown.contracts.errors import PassdownError, Unavailable
 from passdown.contracts.replies import Accepted
 from passdown.contracts.returns import Fence
 from tests.conformance.histories.ends import output
+from tests.conformance.histories.event_rules import FENCED_CAP
 from tests.conformance.histories.markers import marked
 from tests.conformance.histories.watch import Followed
 from tests.conformance.histories.world import World, pick
@@ -40,7 +41,9 @@ def answer_all(world: World, by: str) -> None:
 
 
 def _answer(world: World, state: State, asked: Asked, by: str, value: Any) -> None:
-    outcome = world.act(state.session_id, cmd.Answer(attempt=asked.attempt, id=asked.id, value=value), by)
+    outcome = world.act(
+        state.session_id, cmd.Answer(step=state.step, attempt=asked.attempt, id=asked.id, value=value), by
+    )
     if isinstance(outcome, PassdownError):
         return
     still = [
@@ -118,10 +121,6 @@ def operate(world: World, which: int, verb: Verb, by: str, *, for_ms: int | None
         "retry": now.issued or now.tickets,
     }
     assert come_about[verb], f"rule 1: {verb} was accepted, and did not come about"
-
-
-#: Fenced returns that a log records, from DESIGN §3, rule 2 ("capped per session").
-FENCED_CAP = 100
 
 
 def forge(world: World, which: int, what: str, old: int) -> None:

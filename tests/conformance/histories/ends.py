@@ -72,7 +72,11 @@ def attend(world: World, state: State) -> None:
         world.act(session_id, cmd.Resume(seen=state.seq), _CLERK)
     for question in state.questions:
         if not question.answered and not any(one.kind == "question" for one in state.tickets):
-            world.act(session_id, cmd.Answer(attempt=question.attempt, id=question.id, value=3), _CLERK)
+            world.act(
+                session_id,
+                cmd.Answer(step=state.step, attempt=question.attempt, id=question.id, value=3),
+                _CLERK,
+            )
     for ticket in state.tickets:
         decide(world, state, ticket)
 
@@ -169,6 +173,5 @@ def rule_2_the_outcome_is_what_the_ledger_shows(followed: Followed) -> None:
         named: list[str] = getattr(kept, "output", {}).get("done", []) if kept else []
         for effect_id in named:
             effect = step.before.effect(effect_id)
-            assert effect and effect.status == "done", (
-                f"rule 3: event {number + 1} ends a step on {effect_id}, not done"
-            )
+            done = effect is not None and effect.status == "done"
+            assert done, f"rule 3: event {number + 1} ends a step on {effect_id}, which is not done"

@@ -4,6 +4,7 @@ A program can be left at any point (a crash), or be gone on with much later (a p
 woke up). Where the store is away it tries the same act again when it is next gone on with.
 """
 
+import contextlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol, TypeVar
@@ -180,10 +181,8 @@ class Job:
             yield from self._shrug(self._fail(self.claim, str(error)))
 
     def _shrug(self, program: Program[None]) -> Program[None]:
-        try:
+        with contextlib.suppress(PassdownError):
             yield from program
-        except PassdownError:
-            pass
 
     def _settle(self, claim: Claim) -> Program[None]:
         yield "verify"
@@ -202,20 +201,10 @@ class Job:
         tools = [tool for tool in self.pack.tools if tool.effect]
         if script.end == "ungranted":
             yield from self._effect(claim, _NOT_MINE)
-        if script.parallel:
-            runs: list[tuple[PackTool, Run]] = []
-            for tool in tools:
-                reply = yield from self._intend(claim, tool)
-                if isinstance(reply, Suspended):
-                    return
-                if isinstance(reply, Run):
-                    runs.append((tool, reply))
-            for tool, run in runs:
-                yield from self._write(claim, tool, run)
-        else:
-            for tool in tools:
-                if (yield from self._effect(claim, tool)):
-                    return
+        if (
+            yield from (self._side_by_side(claim, tools) if script.parallel else self._in_turn(claim, tools))
+        ):
+            return
         if script.checkpoint:
             number, data = self._number(), {"text": self._mark("so far"), "at": self.pack.attempt}
             counters = dict(self._counters)
@@ -223,6 +212,24 @@ class Job:
                 "checkpoint", lambda notes: gateway.checkpoint(claim, number, data, counters, notes)
             )
         yield from self._end(claim)
+
+    def _in_turn(self, claim: Claim, tools: list[PackTool]) -> Program[bool]:
+        for tool in tools:
+            if (yield from self._effect(claim, tool)):
+                return True
+        return False
+
+    def _side_by_side(self, claim: Claim, tools: list[PackTool]) -> Program[bool]:
+        runs: list[tuple[PackTool, Run]] = []
+        for tool in tools:
+            reply = yield from self._intend(claim, tool)
+            if isinstance(reply, Suspended):
+                return True
+            if isinstance(reply, Run):
+                runs.append((tool, reply))
+        for tool, run in runs:
+            yield from self._write(claim, tool, run)
+        return False
 
     def _number(self) -> int:
         self._numbers += 1

@@ -10,7 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from passdown.contracts.errors import Unavailable
 from tests.conformance.histories import deeds
 from tests.conformance.histories.behaviours import (
+    FORGED,
     SECOND,
+    deciders,
     disturbances,
     fates,
     keys,
@@ -217,8 +219,6 @@ class Histories(RuleBasedStateMachine):
                 self._clock_jumps(how)
             case "store":
                 self.world.faults.pending.extend(how)
-            case "forged":
-                deeds.forge(self.world, *how)
             case "late due":
                 deeds.late_due(self.world, *how)
             case "news":
@@ -226,6 +226,11 @@ class Histories(RuleBasedStateMachine):
             case _:
                 if self.world.acts:
                     self.world.repeat(how)
+
+    @precondition(lambda self: self.world.watch.sessions)
+    @rule(which=small, what=st.sampled_from(FORGED), old=small)
+    def forge(self, which: int, what: str, old: int) -> None:
+        deeds.forge(self.world, which, what, old)
 
     def _clock_jumps(self, ms: int) -> None:
         """Set the store's clock. Ticks ask every second: what they saw last is where a step back is told by."""
@@ -251,9 +256,9 @@ class Histories(RuleBasedStateMachine):
         deeds.resolve(self.world, which, ticket, by, honest=honest, choice=choice)
 
     @precondition(lambda self: any(one.tickets for one in self.world.states()))
-    @rule(which=small, ticket=small, choice=st.sampled_from([0, 0, 0, 1, 2, 3]))
-    def resolve_well(self, which: int, ticket: int, choice: int) -> None:
-        deeds.resolve(self.world, which, ticket, "user:dan", honest=True, choice=choice)
+    @rule(which=small, ticket=small, choice=st.sampled_from([0, 0, 0, 1, 2, 3]), by=deciders)
+    def resolve_well(self, which: int, ticket: int, choice: int, by: str) -> None:
+        deeds.resolve(self.world, which, ticket, by, honest=True, choice=choice)
 
     @rule(
         which=small,
@@ -281,6 +286,6 @@ class Histories(RuleBasedStateMachine):
             finish(self.world)
         finally:
             self.world.close()
-        kind = Histories
+        kind = type(self)
         kind.finished += 1
         kind.seen.update(self.world.watch.seen)

@@ -1,13 +1,14 @@
 """Deliberate breakages of the product. The histories must find each one; `test_mutants.py` holds them to it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from passdown.broker import controller
+from passdown.broker import commits
 from passdown.broker.core import claims, decide, effects, evolve, packing, people
 from passdown.broker.core.state import Effect, State
 from passdown.broker.stores.base import Commit
@@ -18,15 +19,33 @@ from passdown.contracts import commands as cmd
 Mutant = Callable[[], AbstractContextManager[Any]]
 
 
+def _swap(owner: object, name: str, new: Callable[..., Any] | int) -> AbstractContextManager[Any]:
+    """Put something else in the place of a function of the product."""
+    return patch.object(owner, name, new)
+
+
+def _says(value: Any) -> Callable[..., Any]:
+    """Return a function that always says the same."""
+
+    def say(*_: Any) -> Any:
+        return value
+
+    return say
+
+
 def _no_fence() -> AbstractContextManager[Any]:
     """Whoever comes with any claim holds the attempt."""
-    return patch.object(claims, "holds", lambda draft, fence: draft.state.claim is not None)
+
+    def holds(draft: Any, _fence: Any) -> bool:
+        return draft.state.claim is not None
+
+    return _swap(claims, "holds", holds)
 
 
 @contextmanager
-def _forgets_unknown() -> Iterator[None]:
+def _forgets_unknown() -> Generator[None]:
     """What is intended when its claim ends stays intended."""
-    with patch.object(claims, "end_effects", lambda *_: None), patch.object(effects, "end_effects", lambda *_: None):
+    with _swap(claims, "end_effects", _says(None)), _swap(effects, "end_effects", _says(None)):
         yield
 
 
@@ -41,24 +60,28 @@ def _repeats_blindly() -> AbstractContextManager[Any]:
         draft.add(event)
         return ""
 
-    return patch.object(effects, "_settle_one", settle_one)
+    return _swap(effects, "_settle_one", settle_one)
 
 
 def _ignores_version() -> AbstractContextManager[Any]:
     """A commit wins against whatever was committed since its state was loaded."""
     real = SqliteStore.commit
 
-    def commit(self: SqliteStore, commits: list[Commit], take: Any = None) -> Any:
-        forced = [replace(one, expected=self.load(one.session_id).version) for one in commits]
+    def commit(self: SqliteStore, given: list[Commit], take: Any = None) -> Any:
+        forced = [replace(one, expected=self.load(one.session_id).version) for one in given]
         return real(self, forced, take)
 
-    return patch.object(SqliteStore, "commit", commit)
+    return _swap(SqliteStore, "commit", commit)
 
 
 def _forgets_commands() -> AbstractContextManager[Any]:
     """No command is recognized when it comes again."""
-    count = iter(range(10**9))
-    return patch.object(cmd, "command_id", lambda *_: f"command-{next(count)}")
+    numbers = count()
+
+    def command_id(*_: Any) -> str:
+        return f"command-{next(numbers)}"
+
+    return _swap(cmd, "command_id", command_id)
 
 
 class _Everything:
@@ -68,28 +91,32 @@ class _Everything:
 
 def _old_dues_fire() -> AbstractContextManager[Any]:
     """A due entry is acted on although the state waits for something else by now."""
-    return patch.object(decide, "dues", lambda state: _Everything())
+    return _swap(decide, "dues", _says(_Everything()))
 
 
 def _bell_stays() -> AbstractContextManager[Any]:
     """A take does not clear its role's bell."""
-    return patch.object(Bells, "answered", lambda self, role: None)
+    return _swap(Bells, "answered", _says(None))
 
 
 def _deaf_tick() -> AbstractContextManager[Any]:
     """The tick rings for nobody."""
     real: Any = vars(ticking)["_ring"]
-    return patch.object(ticking, "_ring", lambda batch, db: ([], real(batch, db)[1]))
+
+    def ring(*given: Any) -> Any:
+        return [], real(*given)[1]
+
+    return _swap(ticking, "_ring", ring)
 
 
 def _stays_queued() -> AbstractContextManager[Any]:
     """A pack that is claimed stays in its queue."""
-    real: Any = vars(controller)["_queue"]
+    real: Any = vars(commits)["_queue"]
 
     def queue(before: State | None, after: State, pack: bytes | None) -> Any:
         return None if after.claim is not None else real(before, after, pack)
 
-    return patch.object(controller, "_queue", queue)
+    return _swap(commits, "_queue", queue)
 
 
 def _keeps_snapshot() -> AbstractContextManager[Any]:
@@ -99,33 +126,41 @@ def _keeps_snapshot() -> AbstractContextManager[Any]:
     def stage_entered(state: State, *more: Any) -> State:
         return replace(real(state, *more), snapshot=state.snapshot)
 
-    return patch.object(evolve, "_stage_entered", stage_entered)
+    return _swap(evolve, "_stage_entered", stage_entered)
 
 
 def _lease_stays() -> AbstractContextManager[Any]:
     """The lease of a claim that ended runs on."""
-    real: Any = vars(controller)["_lease"]
+    real: Any = vars(commits)["_lease"]
 
     def lease(before: State | None, after: State) -> Any:
         found = real(before, after)
         return None if found == "end" else found
 
-    return patch.object(controller, "_lease", lease)
+    return _swap(commits, "_lease", lease)
 
 
 def _self_approval() -> AbstractContextManager[Any]:
     """Whoever submitted the work may approve what it does."""
-    return patch.object(people, "_four_eyes", lambda draft, ticket: draft.state.effect(ticket.about))
+
+    def four_eyes(draft: Any, ticket: Any) -> Any:
+        return draft.state.effect(ticket.about)
+
+    return _swap(people, "_four_eyes", four_eyes)
 
 
 def _any_action_approved() -> AbstractContextManager[Any]:
     """An approval of one action is good for any."""
-    return patch.object(effects, "_approved", lambda effect, body, at: effect.approval is not None)
+
+    def approved(effect: Effect, *_: Any) -> bool:
+        return effect.approval is not None
+
+    return _swap(effects, "_approved", approved)
 
 
 def _any_tool() -> AbstractContextManager[Any]:
     """The broker trusts the worker to call what its stage grants."""
-    return patch.object(effects, "problems", lambda *_: [])
+    return _swap(effects, "problems", _says([]))
 
 
 def _any_reporter() -> AbstractContextManager[Any]:
@@ -137,7 +172,7 @@ def _any_reporter() -> AbstractContextManager[Any]:
         claim = effect.claims[-1] if effect and effect.claims else body.claim_id
         return real(draft, replace(body, claim_id=claim))
 
-    return patch.object(effects, "report", report)
+    return _swap(effects, "report", report)
 
 
 def _runs_done_again() -> AbstractContextManager[Any]:
@@ -149,29 +184,33 @@ def _runs_done_again() -> AbstractContextManager[Any]:
             return vars(effects)["_intend"](draft, body, effect)
         return real(draft, body, effect, grant)
 
-    return patch.object(effects, "_known", known)
+    return _swap(effects, "_known", known)
 
 
 def _leaks() -> AbstractContextManager[Any]:
     """A goal is filled in once, and served to every session."""
     real = packing.fill
     filled: dict[str, str] = {}
-    return patch.object(packing, "fill", lambda goal, data: filled.setdefault(goal, real(goal, data)))
+
+    def fill(goal: str, data: dict[str, Any]) -> str:
+        return filled.setdefault(goal, real(goal, data))
+
+    return _swap(packing, "fill", fill)
 
 
 def _uncapped() -> AbstractContextManager[Any]:
     """Fenced returns are recorded without end."""
-    return patch.object(claims, "FENCED_RECORDED", 10**9)
+    return _swap(claims, "FENCED_RECORDED", 10**9)
 
 
 def _no_dues() -> AbstractContextManager[Any]:
     """Due entries are not written."""
-    return patch.object(controller, "_due_entries", lambda entries, after: [])
+    return _swap(commits, "_due_entries", _says([]))
 
 
 def _unbound_return() -> AbstractContextManager[Any]:
     """A return is not held to its contract."""
-    return patch.object(claims, "_check_return", lambda draft, fence, body: None)
+    return _swap(claims, "_check_return", _says(None))
 
 
 MUTANTS: dict[str, Mutant] = {

@@ -22,7 +22,8 @@ class Rows(NamedTuple):
 class Driver(Protocol):
     """A store to try, and a look past its protocol."""
 
-    store: Store
+    @property
+    def store(self) -> Store: ...
 
     def rows(self) -> Rows: ...
 

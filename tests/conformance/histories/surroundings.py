@@ -1,7 +1,7 @@
 """What surrounds the broker in a history: two clocks, doorbells that get lost, a store that fails."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Literal
 from unittest.mock import patch
@@ -71,7 +71,7 @@ tick_log = TickLog()
 
 
 @contextmanager
-def in_slow_motion() -> Iterator[None]:
+def in_slow_motion() -> Generator[None]:
     """Make the broker's processes tell the time by the history's clock, never wait for it, and log nothing."""
     logging = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from passdown.broker.core.evolve import evolve, fold
 from passdown.broker.core.state import TRANSITIONS, State
-from passdown.broker.stores.base import Documents, FindPack, Store
+from passdown.broker.stores.base import Documents, FindPack, FindSessions, SessionRow, Store
 from passdown.contracts import events as ev
 from passdown.contracts.codec import decode_any, digest, encode
 from passdown.contracts.pack import Pack, read_pack
@@ -105,6 +105,17 @@ class Watch:
                 "rule 6: the fold of the log is not the stored state"
             )
         return followed
+
+    def catch_up_all(self) -> list[Followed]:
+        """Catch up with every session that moved on; return those."""
+        rows: list[SessionRow] = self._store.find(FindSessions(limit=1000))  # pyright: ignore[reportAssignmentType]
+        moved = [row for row in rows if len(self.raw(row.session_id)) != row.version]
+        return [followed for row in moved if (followed := self.catch_up(row.session_id))]
+
+    def raw(self, session_id: str) -> list[bytes]:
+        """Return the log of a session as far as it was followed."""
+        followed = self.sessions.get(session_id)
+        return followed.raw if followed else []
 
     def _append(self, followed: Followed, raw: bytes) -> Step:
         logged: ev.Logged = decode_any(raw, ev.Logged)

@@ -1,5 +1,6 @@
 """The whole of a history's world: a store, processes with workers, ticks, people, clocks, and the outside."""
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -177,9 +178,8 @@ class World:
     def saw_pack(self, pack: Pack) -> None:
         """Rule 4: what a worker is offered is what was issued, and of no other session."""
         followed = self.watch.catch_up(pack.session_id)
-        assert followed and followed.pack(pack.step, pack.attempt) == pack, (
-            "rule 4: another pack than was issued"
-        )
+        assert followed, "rule 4: a pack of no session"
+        assert followed.pack(pack.step, pack.attempt) == pack, "rule 4: another pack than was issued"
 
     def _arrives(self, arrival: Arrival) -> None:
         followed = self.watch.catch_up(ids.session_of(arrival.key))
@@ -196,19 +196,22 @@ class World:
     def act(self, session_id: str, body: cmd.Body, by: str) -> Reply | PassdownError:
         """Let somebody act; a refusal changes nothing (rule 11), and an act that counted can be repeated."""
         before = self.version(session_id)
+        outcome = self._try(session_id, body, by)
+        moved = self.version(session_id) != before
+        if isinstance(outcome, Unavailable):
+            return outcome
+        if isinstance(outcome, PassdownError):
+            unmoved = isinstance(body, cmd.Give | cmd.Fail) or not moved
+            assert unmoved, f"rule 11: {outcome} was said, and something changed"
+        elif moved:
+            self.acts.append((session_id, body, by, outcome))
+        return outcome
+
+    def _try(self, session_id: str, body: cmd.Body, by: str) -> Reply | PassdownError:
         try:
-            reply = self.people.run(session_id, body, by).reply
-        except Unavailable as error:
-            return error
+            return self.people.run(session_id, body, by).reply
         except PassdownError as error:
-            fenced = isinstance(body, cmd.Give | cmd.Fail)
-            assert fenced or self.version(session_id) == before, (
-                f"rule 11: {error} was said, and something changed"
-            )
             return error
-        if self.version(session_id) != before:
-            self.acts.append((session_id, body, by, reply))
-        return reply
 
     def repeat(self, number: int) -> None:
         """Make an act once more that was made already: it is answered as then, and changes nothing."""
@@ -222,26 +225,24 @@ class World:
         assert self.version(session_id) == before, "rule 1: an act made again changed something"
 
     def tick(self, number: int) -> None:
-        try:
+        with contextlib.suppress(Unavailable):
             self.ticks[number % TICKS].once()
-        except Unavailable:
-            pass
         assert not tick_log.broken, tick_log.broken[0]
 
     def check(self) -> None:
         """Hold everything to the rules."""
-        for key in KEYS:
-            followed = self.watch.catch_up(ids.session_id(key))
-            if followed:
-                seen = self._dues.setdefault(followed.session_id, set())
-                seen.update((due.kind, due.subject, due.at) for due in dues(followed.state))
+        for followed in self.watch.catch_up_all():
+            seen = self._dues.setdefault(followed.session_id, set())
+            seen.update((due.kind, due.subject, due.at) for due in dues(followed.state))
         rows = state_rules.check(self.watch, self.driver, self.outside)
         if not self.store.given:
             state_rules.rule_1_a_new_pack_is_rung_for(self.bells, rows)
 
     def past_dues(self, state: State) -> set[tuple[cmd.DueKind, str, int]]:
         """Return the due entries that a session had, and has no longer."""
-        return self._dues.get(state.session_id, set()) - {(due.kind, due.subject, due.at) for due in dues(state)}
+        return self._dues.get(state.session_id, set()) - {
+            (due.kind, due.subject, due.at) for due in dues(state)
+        }
 
     def busy(self) -> list[Worker]:
         return [one for one in self.workers if not one.idle]

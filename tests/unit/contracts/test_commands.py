@@ -48,7 +48,7 @@ SAME: list[tuple[cmd.Body, dict[str, Any]]] = [
     (cmd.Intend(fence=FENCE, effect_id="e", tool="t", args={}), {"args": {"a": 1}, "after": "x"}),
     (cmd.Report(effect_id="e", claim_id="c", phase="done"), {"result": 1}),
     (cmd.Settle(fence=FENCE, verdicts=[]), {"verdicts": [cmd.Verdict(effect_id="e", found="absent")]}),
-    (cmd.Answer(attempt=1, id="q", value=1), {"value": 2}),
+    (cmd.Answer(step=1, attempt=1, id="q", value=1), {"value": 2}),
     (cmd.Resolve(ticket_no=1, resolution="edit"), {"value": {"cents": 1}, "note": "x"}),
     (cmd.Cancel(seen=1), {"reason": "x"}),
     (cmd.Pause(seen=1), {"for_ms": 5}),
@@ -75,7 +75,8 @@ DIFFERENT: list[tuple[cmd.Body, cmd.Body]] = [
     ),
     (cmd.Give(fence=FENCE, body="{}"), cmd.Give(fence=FENCE, body="[]")),
     (cmd.Give(fence=FENCE, body="{}"), cmd.Fail(fence=FENCE, problem="{}")),
-    (cmd.Answer(attempt=1, id="q", value=1), cmd.Answer(attempt=2, id="q", value=1)),
+    (cmd.Answer(step=1, attempt=1, id="q", value=1), cmd.Answer(step=1, attempt=2, id="q", value=1)),
+    (cmd.Answer(step=1, attempt=1, id="q", value=1), cmd.Answer(step=2, attempt=1, id="q", value=1)),
     (cmd.Resolve(ticket_no=1, resolution="approve"), cmd.Resolve(ticket_no=1, resolution="deny")),
     (
         cmd.Resolve(ticket_no=1, resolution="approve"),
@@ -89,7 +90,7 @@ DIFFERENT: list[tuple[cmd.Body, cmd.Body]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=range(15))
+@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=range(16))
 def test_another_act_has_another_id(one: cmd.Body, other: cmd.Body) -> None:
     assert act(one) != act(other)
 
@@ -100,7 +101,10 @@ def test_checkpoints_and_notes_of_a_claim_are_counted_together() -> None:
 
 
 def test_two_people_may_answer_and_resolve_and_the_second_learns_who_was_first() -> None:
-    for body in (cmd.Answer(attempt=1, id="q", value=1), cmd.Resolve(ticket_no=1, resolution="approve")):
+    for body in (
+        cmd.Answer(step=1, attempt=1, id="q", value=1),
+        cmd.Resolve(ticket_no=1, resolution="approve"),
+    ):
         assert act(body, by="user:ann") != act(body, by="user:bob")
     for body in (
         cmd.Cancel(seen=1),

@@ -75,6 +75,8 @@ TOO_COMPLEX = "too complex: one value may meet more than 110 subschemas"
         {"anyOf": [{"const": n} for n in range(110)]},
         # A name that is a keyword elsewhere hides nothing.
         {"properties": {"const": {"$ref": "#/$defs/a0"}}, "$defs": doubling(9)["$defs"]},
+        {"properties": {"$defs": {"$ref": "#/$defs/a0"}}, "$defs": doubling(9)["$defs"]},
+        {"properties": {"properties": {"$ref": "#/$defs/a0"}}, "$defs": doubling(9)["$defs"]},
         {"$defs": {"default": {"$ref": "#/$defs/a0"}, **doubling(9)["$defs"]}, "$ref": "#/$defs/default"},
         # Nor does a reference into data, or into a set of schemas as if that were one.
         {"default": {"$ref": "#/$defs/a0"}, "$defs": doubling(9)["$defs"], "$ref": "#/default"},
@@ -89,7 +91,7 @@ TOO_COMPLEX = "too complex: one value may meet more than 110 subschemas"
         },
         {"allOf": [{"$ref": META_SCHEMA}, {"$ref": META_SCHEMA}]},
     ],
-    ids=range(16),
+    ids=range(18),
 )
 def test_work_that_multiplies_is_refused(schema: Any) -> None:
     assert refused(lambda: check(schema)).problem == TOO_COMPLEX

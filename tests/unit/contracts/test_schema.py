@@ -1,6 +1,7 @@
 """JSON Schema: what compiles, what is said about a value, and that neither can hurt."""
 
 import math
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -118,6 +119,16 @@ def test_a_schema_is_an_object_or_a_boolean(schema: Any) -> None:
 def test_what_is_no_data_or_reaches_out(schema: Any, pointer: str) -> None:
     error = refused(lambda: compile_schema(schema, what="x"))
     assert (error.what, error.pointer) == ("x", pointer)
+
+
+def test_nothing_is_fetched_even_if_a_reference_went_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "check_bounds", lambda *_args, **_kwargs: None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/x.json"
+        assert "Retrieval is disabled" in refused(lambda: compile_schema({"$ref": address})).problem
+        with pytest.raises(BlockingIOError):
+            server.accept()
 
 
 def test_foreign_schemas_may_cost_less() -> None:

@@ -18,10 +18,9 @@ from passdown.contracts.tools import ToolSpec, action_digest, identity_of, narro
 
 
 def answer(draft: Draft, body: cmd.Answer) -> Decision:
-    """Answer one open question by its name (attempt, id); the last answer lets the step go on."""
-    question = next(
-        (one for one in draft.state.questions if (one.attempt, one.id) == (body.attempt, body.id)), None
-    )
+    """Answer one open question by its name (step, attempt, id); the last answer lets the step go on."""
+    asked = draft.state.questions if body.step == draft.state.step else []
+    question = next((one for one in asked if (one.attempt, one.id) == (body.attempt, body.id)), None)
     name = f"{body.attempt}/{body.id}"
     if question is None:
         known = ", ".join(f"{one.attempt}/{one.id}" for one in draft.state.questions if not one.answered)

@@ -1,1 +1,4 @@
-"""The demos: an airline desk over a dozen bundled cases, and real recorded agent runs, with real processes."""
+"""The demos, with real processes: `bundled.run_demo` (an airline desk over its cases) and `recorded.run_recorded`.
+
+Each leaves its store in place, and returns a `report.Report`, which `showing.show` prints.
+"""

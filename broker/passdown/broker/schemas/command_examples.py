@@ -46,7 +46,7 @@ COMMANDS: list[cmd.Body] = [
     cmd.Settle(fence=ex.FENCE, verdicts=[cmd.Verdict(effect_id=ex.EFFECT, found="found", result=ex.RESULT)]),
     cmd.Give(fence=ex.FENCE, body=encode(ex.DONE).decode()),
     cmd.Fail(fence=ex.FENCE, problem="TimeoutError: the provider did not answer"),
-    cmd.Answer(attempt=1, id="account", value="DE02 1203 0000 0000 2020 51"),
+    cmd.Answer(step=2, attempt=1, id="account", value="DE02 1203 0000 0000 2020 51"),
     cmd.Resolve(ticket_no=1, resolution="approve", note="within the limit"),
     cmd.Cancel(seen=9, reason="the customer withdrew"),
     cmd.Pause(seen=9, for_ms=3_600_000, reason="the provider is down for maintenance"),

@@ -1,0 +1,41 @@
+"""The histories find faults: each deliberate breakage of the product is found within a few of them."""
+
+from collections.abc import Generator
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conformance.histories.machine import Histories
+from tests.conformance.histories.mutants import MUTANTS
+from tests.conformance.histories.surroundings import in_slow_motion
+
+#: Within how many histories a breakage must be found; most take fewer than twenty.
+WITHIN = 1_000
+
+
+@pytest.fixture(autouse=True)
+def slow_motion() -> Generator[None]:
+    with in_slow_motion():
+        yield
+
+
+class Mutated(Histories):
+    """Histories of a broken product; they are not counted."""
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_breakage_is_found(name: str) -> None:
+    quick = settings(
+        max_examples=WITHIN,
+        stateful_step_count=25,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    # Any error will do: a broken product may also fail in ways that no rule names.
+    with MUTANTS[name](), pytest.raises(Exception):  # noqa: B017, PT011
+        run_state_machine_as_test(Mutated, settings=quick)
