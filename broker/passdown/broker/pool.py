@@ -6,6 +6,7 @@ consumer (a message that no one can decode, a lost transport) is said and the co
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import structlog
@@ -50,10 +51,18 @@ def celery_app(transport: Transport, roles: list[str]) -> Celery:
 
 
 class _Threads(TaskPool):
-    """Celery's threads; their end waits for no drain: the runtime has seen to that, as far as it can be."""
+    """Celery's threads, each of which knows whose they are: several pools may live in one process.
+
+    Their end waits for no drain: the runtime has seen to that, as far as it can be.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        app = cast("Any", self).app
+        self.executor = ThreadPoolExecutor(self.limit, "passdown-drain", initializer=app.set_current)
 
     def on_stop(self) -> None:
-        cast("Any", self).executor.shutdown(wait=False, cancel_futures=True)
+        self.executor.shutdown(wait=False, cancel_futures=True)
 
 
 class Pool:
@@ -81,7 +90,7 @@ class Pool:
         self._worker: Any = None
         self._app = celery_app(transport, roles)
 
-        @self._app.task(name=DRAIN_TASK, ignore_result=True)
+        @self._app.task(name=DRAIN_TASK, shared=False, ignore_result=True)
         def drain(role: str) -> None:
             self.drain(role)
 

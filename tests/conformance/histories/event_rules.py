@@ -25,6 +25,7 @@ def check(followed: Followed, step: Step) -> None:
     rule_5_the_stage_decides_the_tools(followed, step)
     rule_8_people_decide_what_they_may(followed, step)
     rule_12_a_pack_is_within_its_budget(followed, step)
+    section_7_the_plan_says_what_follows_a_loss(followed, step)
 
 
 def rule_2_only_the_current_claim_counts(followed: Followed, step: Step) -> None:
@@ -86,6 +87,10 @@ def rule_3_effects_happen_at_most_once(followed: Followed, step: Step) -> None:
         known = before.effect(event.effect_id)
         if known is not None:
             _may_be_intended_again(followed, known)
+        asked = [
+            ticket for ticket in before.tickets if ticket.kind == "effect" and ticket.about == event.effect_id
+        ]
+        assert not asked, "rule 3: an intent while a person is asked whether it happened"
     if step.after.claim is None:
         # The commit that ends a claim records what was intended as unknown: so no event may come between.
         open_ones = [one.effect_id for one in step.after.effects if one.status == "intended"]
@@ -204,3 +209,21 @@ def rule_12_a_pack_is_within_its_budget(followed: Followed, step: Step) -> None:
     if isinstance(step.event, ev.PackIssued):
         size = len(encode(followed.pack(step.event.step, step.event.attempt)))
         assert size == step.event.bytes <= PACK_BUDGET, f"rule 12: a pack of {size} bytes"
+
+
+def section_7_the_plan_says_what_follows_a_loss(followed: Followed, step: Step) -> None:
+    """Where recovery is a person's, a lost attempt is not followed by another before one decided (DESIGN §7)."""
+    event, before = step.event, step.before
+    if not isinstance(event, ev.PackIssued) or before is None or event.cause != "retry" or event.fresh:
+        return
+    if followed.plan.stages[before.stage].recovery != "human":
+        return
+    cause = ""
+    for one in reversed(followed.steps[:-1]):
+        if isinstance(one.event, ev.Returned | ev.ReturnRejected | ev.LeaseLost | ev.ClaimReleased):
+            cause = one.before.issued.cause if one.before and one.before.issued else ""
+            if cause != "settle":
+                assert not isinstance(one.event, ev.LeaseLost), (
+                    "§7: a lost attempt was repeated without a person"
+                )
+                return

@@ -1,7 +1,7 @@
 """Plans and tools through the cache: always those of the registration that counts."""
 
 import threading
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -55,7 +55,7 @@ class TestNames:
                 cache.plan(name, at)
 
     def test_it_asks_the_store_once_for_each_registration(self, rig: Rig, cache: CatalogCache) -> None:
-            at = register(rig, plan())
+        at = register(rig, plan())
         asked = rig.listen()
         for _ in range(3):
             cache.plan("p", at)

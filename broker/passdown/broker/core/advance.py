@@ -314,10 +314,8 @@ def open_ticket(
     return number
 
 
-def withdraw_tickets(draft: Draft, why: str, *, keep: frozenset[ev.TicketKind] = frozenset()) -> None:
-    """Withdraw open tickets, but those on effects of which nobody knows how they ended."""
+def withdraw_tickets(draft: Draft, why: str) -> None:
+    """Withdraw open tickets, but those on whether an effect happened: that is asked wherever the session goes."""
     for ticket in draft.state.tickets:
-        effect = draft.state.effect(ticket.about)
-        unknown = ticket.kind == "effect" and effect is not None and effect.status == "unknown"
-        if not unknown and ticket.kind not in keep:
+        if ticket.kind != "effect":
             draft.add(ev.TicketWithdrawn(ticket_no=ticket.ticket_no, why=why))

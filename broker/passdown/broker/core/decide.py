@@ -7,7 +7,7 @@ may not be carried out raises an error and changes nothing; one that no longer a
 from typing import assert_never
 
 from passdown.broker.core import claims, effects, people
-from passdown.broker.core.advance import advance, enter, issue_again
+from passdown.broker.core.advance import advance, enter, issue_again, withdraw_tickets
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Command, Decision, DueAt
 from passdown.broker.core.packing import build, granted
@@ -166,8 +166,7 @@ def retry(draft: Draft, _body: cmd.Retry) -> Decision:
         raise Conflict("this step is with a person", "", "resolve its ticket")
     if state.deadline is not None and state.deadline <= draft.at:
         raise Conflict("the stage's deadline has passed", "", "submit the work anew")
-    for ticket in state.tickets:
-        draft.add(ev.TicketWithdrawn(ticket_no=ticket.ticket_no, why="retried by an operator"))
+    withdraw_tickets(draft, "retried by an operator")
     if not issue_again(draft):
         raise PlanError(
             str(state.plan), [f"stage {state.stage} grants tools that are not registered: retry later"]

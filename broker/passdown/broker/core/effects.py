@@ -27,6 +27,8 @@ ARGS_BUDGET = 32 * KIB
 def intend(draft: Draft, body: cmd.Intend) -> Decision:
     """Record the intent, or answer from the ledger, or propose the action to a person."""
     require_fence(draft, body.fence)
+    if draft.state.issued and draft.state.issued.cause == "settle":
+        raise Conflict("a settle attempt writes nothing", body.effect_id, "it gives the verdicts of `verify`")
     _require_settled(draft)
     check(body.args, what="effect arguments")
     size = len(encode(body.args))
@@ -87,6 +89,12 @@ def _identity(draft: Draft, body: cmd.Intend, spec: ToolSpec) -> tuple[str, int]
 
 
 def _known(draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant) -> Decision:
+    if effect.status in ("not-done", "failed", "proposed") and _contradicted(draft, effect):
+        raise Conflict(
+            f"{effect.tool} may have happened after all",
+            effect.effect_id,
+            "a person says so first, in a ticket",
+        )
     match effect.status:
         case "done" | "denied":
             return draft.decision(recorded(effect))
@@ -104,6 +112,11 @@ def _known(draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant) -> Deci
             raise Conflict(
                 f"effect {effect.effect_id} is {effect.status}", effect.claims[-1], "await it first"
             )
+
+
+def _contradicted(draft: Draft, effect: Effect) -> bool:
+    """Whether a late report says that the effect did happen, and no person has decided on that yet."""
+    return any(ticket.kind == "effect" and ticket.about == effect.effect_id for ticket in draft.state.tickets)
 
 
 def _recorded_after(draft: Draft, effect: Effect) -> bool:
@@ -284,8 +297,9 @@ def _report_done(draft: Draft, effect: Effect, body: cmd.Report) -> None:
 
 
 def _report_failed(draft: Draft, effect: Effect, body: cmd.Report) -> None:
+    # What an older claim did not write says nothing about what the newest may have written.
     newest = effect.claims[-1] == body.claim_id
-    if effect.status == "unknown" or (effect.status == "intended" and newest):
+    if newest and effect.status in ("intended", "unknown"):
         draft.add(ev.EffectFailed(effect_id=effect.effect_id, error=clean_text(body.error)))
         _withdraw_question(draft, effect.effect_id)
     elif effect.status == "done":

@@ -105,7 +105,7 @@ def _apply(state: State, event: ev.Event, logged: ev.Logged) -> State:  # noqa: 
         case ev.Claimed():
             return _claimed(state, event, logged)
         case ev.ClaimReleased():
-            return replace(ledger.claim_over(state), owed=Owed(cause="retry", at=logged.at))
+            return _released(state, logged)
         case ev.LeaseLost():
             return _lease_lost(state, event)
         case ev.Checkpointed():
@@ -224,6 +224,13 @@ def _claimed(state: State, event: ev.Claimed, logged: ev.Logged) -> State:
         model=event.model,
     )
     return replace(state, claim=held)
+
+
+def _released(state: State, logged: ev.Logged) -> State:
+    # What was owed before an attempt that only settled is owed after it: a retry, or what a person decides.
+    settled = state.issued is not None and state.issued.cause == "settle"
+    owed = state.owed if settled and state.owed else Owed(cause="retry", at=logged.at)
+    return replace(ledger.claim_over(state), owed=owed)
 
 
 def _lease_lost(state: State, event: ev.LeaseLost) -> State:

@@ -103,6 +103,9 @@ def effect_ended(
     effect = state.effect(event.effect_id)
     if effect is None:
         raise ContractError("log", f"effect {event.effect_id} ends but was never intended")
+    if any(ticket.kind == "approval" and ticket.about == event.effect_id for ticket in state.tickets):
+        # What a person was asked to approve once more is known now: the next attempt is told, and asks again.
+        state = replace(state, owed=Owed(cause="human", at=logged.at))
     match event:
         case ev.EffectDone():
             effect = _with_result(effect, event.result, logged.seq)

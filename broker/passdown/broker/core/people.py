@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from passdown.broker.core.advance import advance, move
+from passdown.broker.core.advance import advance, move, withdraw_tickets
 from passdown.broker.core.claims import check_output
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Decision, as_object, grant_of
@@ -78,7 +78,7 @@ def resolve(draft: Draft, body: cmd.Resolve) -> Decision:
     return draft.decision()
 
 
-def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:  # noqa: C901 - one case a resolution
+def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
     match body.resolution:
         case "answer":
             _answer_all(draft, body, ticket)
@@ -196,16 +196,16 @@ def _settle_by_person(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
             how="person",
         )
     )
+    for other in draft.state.tickets:
+        if other.kind == "approval" and other.about == ticket.about:
+            draft.add(ev.TicketWithdrawn(ticket_no=other.ticket_no, why="a person said what happened"))
 
 
 def end(draft: Draft, status: ev.EndingStatus, reason: str) -> None:
     """End the session, or record that it will end once what is open outside is settled (DESIGN §6)."""
     if draft.state.unfinished():
         draft.add(ev.Ending(status=status, reason=reason))
-        for ticket in draft.state.tickets:
-            if ticket.kind != "effect":
-                draft.add(ev.TicketWithdrawn(ticket_no=ticket.ticket_no, why=reason))
+        withdraw_tickets(draft, reason)
         return
-    for ticket in draft.state.tickets:
-        draft.add(ev.TicketWithdrawn(ticket_no=ticket.ticket_no, why=reason))
+    withdraw_tickets(draft, reason)
     draft.add(ev.Cancelled(reason=reason) if status == "cancelled" else ev.Expired(reason=reason))
