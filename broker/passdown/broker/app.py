@@ -117,6 +117,7 @@ class App:
 
     def close(self) -> None:
         """Let go of everything; a second time does nothing."""
+        self.controller.close()
         if isinstance(self.doorbell, KombuDoorbell):
             self.doorbell.close()
         memory.forget(self.transport.url)

@@ -105,6 +105,7 @@ class Controller:
         self.catalog = CatalogCache(store)
         self._doorbell = doorbell
         self._patience_s = patience_s
+        self._closed = False
         self._ends = _Ends()
 
     def run(
@@ -146,13 +147,20 @@ class Controller:
         try:
             return attempt()
         except Unavailable as error:
-            if self._patience_s <= 0:
+            if self._patience_s <= 0 or self._closed:
                 raise
             _log.warning("controller.store_away", session=session_id, error=str(error))
-        for again in stamina.retry_context(on=Unavailable, attempts=None, timeout=self._patience_s):
+        for again in stamina.retry_context(on=self._may_come_back, attempts=None, timeout=self._patience_s):
             with again:
                 return attempt()
         raise AssertionError("retry_context ends by returning or raising")
+
+    def _may_come_back(self, error: Exception) -> bool:
+        return isinstance(error, Unavailable) and not self._closed
+
+    def close(self) -> None:
+        """Have no more patience: the store is closed from here, and will not come back."""
+        self._closed = True
 
     def _run(self, act: _Act, held: Held | None) -> Done:
         for _ in range(_CONFLICTS):

@@ -37,6 +37,7 @@ _STOP_WITHIN, _LEAVE_WITHIN = 25.0, 2.0
 _WATCH_EVERY = 1.0
 #: In place of the specification: it comes on standard input, where no list of processes shows it.
 _ON_STDIN = "-"
+_COMMAND = [sys.executable, "-m", "passdown.broker.worker", _ON_STDIN]
 
 
 class WorkerSpec(Record, frozen=True, kw_only=True):
@@ -102,11 +103,7 @@ class _Watcher:
             if self._stopping.is_set():
                 return None
             # A process group of its own: Ctrl-C in a terminal reaches this process, which passes it on once.
-            child = self._child = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "passdown.broker.worker", _ON_STDIN],
-                stdin=subprocess.PIPE,
-                process_group=0,
-            )
+            child = self._child = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, process_group=0)  # noqa: S603 - our own module
         child.communicate(encode(self._spec))
         return child.returncode
 

@@ -105,7 +105,7 @@ def _apply(state: State, event: ev.Event, logged: ev.Logged) -> State:  # noqa: 
         case ev.Claimed():
             return _claimed(state, event, logged)
         case ev.ClaimReleased():
-            return _released(state, logged)
+            return replace(ledger.claim_over(state), owed=_owed(state, logged.at))
         case ev.LeaseLost():
             return _lease_lost(state, event)
         case ev.Checkpointed():
@@ -226,11 +226,10 @@ def _claimed(state: State, event: ev.Claimed, logged: ev.Logged) -> State:
     return replace(state, claim=held)
 
 
-def _released(state: State, logged: ev.Logged) -> State:
-    # What was owed before an attempt that only settled is owed after it: a retry, or what a person decides.
+def _owed(state: State, at: int, *, lost: bool = False) -> Owed:
+    """What follows the attempt that ends. One that only settled leaves what was owed before it."""
     settled = state.issued is not None and state.issued.cause == "settle"
-    owed = state.owed if settled and state.owed else Owed(cause="retry", at=logged.at)
-    return replace(ledger.claim_over(state), owed=owed)
+    return state.owed if settled and state.owed else Owed(cause="retry", at=at, lost=lost)
 
 
 def _lease_lost(state: State, event: ev.LeaseLost) -> State:
@@ -238,7 +237,7 @@ def _lease_lost(state: State, event: ev.LeaseLost) -> State:
     note = FeedbackItem(attempt=state.attempt, kind="lost", text="the worker that held this attempt was lost")
     return replace(
         ledger.claim_over(state),
-        owed=Owed(cause="retry", at=event.retry_at, lost=True),
+        owed=_owed(state, event.retry_at, lost=True),
         failures=state.failures + 1,
         lost=state.lost + 1,
         settles_lost=state.settles_lost + settling,
@@ -251,7 +250,7 @@ def _rejected(state: State, event: ev.ReturnRejected) -> State:
     return replace(
         ledger.claim_over(state),
         kept=None,
-        owed=Owed(cause="retry", at=event.retry_at),
+        owed=_owed(state, event.retry_at),
         failures=state.failures + 1,
         feedback=_feedback(state, note),
     )

@@ -95,6 +95,11 @@ class Batch:
             self.flush()
         return self._db
 
+    def move(self, now: int) -> None:
+        """Go on at another time: the store's clock jumped, and what is pending is written."""
+        self.now = now
+        self.bells = Bells(self._db, now)
+
     def flush(self) -> None:
         """Write what is pending."""
         rows = self._rows

@@ -205,6 +205,11 @@ SELECT (SELECT value FROM meta WHERE name = 'asked_at'), (SELECT value FROM meta
 
 PUT_MARK = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
 
+#: → which start of which machine was noted (None: none yet), what the wall showed then
+HOST_CLOCK = """
+SELECT (SELECT value FROM meta WHERE name = 'boot'), (SELECT value FROM meta WHERE name = 'clock')
+"""
+
 #: After a jump forward: leases that were set before it, told by when they were set.
 POSTPONE_LEASES = "UPDATE leases SET runs_out = runs_out + :jump WHERE runs_out - length_ms <= :now - :jump"
 

@@ -10,44 +10,44 @@ from passdown.broker.stores import base
 from passdown.broker.stores.sqlite import filing, finding, forks, taking, ticking
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.connections import Place, Readers
+from passdown.broker.stores.sqlite.hostclock import Clock, GivenClock, HostClock
 from passdown.broker.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
-
-
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class SqliteStore:
     """A store in one SQLite file, or in memory (``:memory:``) for as long as the object lives.
 
     Any number of threads, and of processes on one machine, may use one file; it must not lie on a network
-    file system. ``clock`` returns milliseconds since the epoch, and is the store's clock.
+    file system. All of them see one time, which is counted from the start of the machine and never goes back
+    within it, also where the clock on the wall is set or a process is shown another one (see `hostclock`).
 
-    The clock may step. Forward: the tick postpones leases by the jump. Backward: everything that waits for
-    a time would wait longer by the step; the next tick sees that the clock is behind the mark of the last
-    one, and lets nothing last longer from then than it was given at first. So no lease ends early, and
-    none lasts longer than its length from that tick on. Only ticks end leases.
+    The time may step all the same: when the wall went ahead, and from one start of a machine to the next.
+    Forward: the tick postpones leases by the jump. Backward: everything that waits for a time would wait
+    longer by the step; the next tick sees that the time is behind the mark of the last one, and lets nothing
+    last longer from then than it was given at first. So no lease ends early, and none lasts longer than its
+    length from that tick on. Only ticks end leases.
 
     A process may be forked while stores are open: connections are closed before the fork and opened anew
     after it, on both sides. A store in memory stays with the parent; in the child it raises Unavailable.
     """
 
-    def __init__(self, path: str | Path, *, clock: Callable[[], int] = _wall_clock) -> None:
+    def __init__(self, path: str | Path, *, clock: Callable[[], int] | None = None) -> None:
         """Open the store, and make or upgrade its tables.
 
+        ``clock`` returns milliseconds since the epoch, and takes the place of the machine's, for tests.
         Raises ContractError where the file is not a Passdown store or is of a newer version, Unavailable
         where it cannot be used now.
         """
         self._place = Place(path)
-        self._clock = clock
-        self._writer = Writer(self._place, clock)
+        self._clock: Clock = HostClock() if clock is None else GivenClock(clock)
+        self._writer = Writer(self._place, self._clock.now)
         self._readers = Readers(self._place)
         self._asked: ticking.Asked | None = None
         self._unanswered_ms: int | None = 0
         self._paused = False
-        self._writer.run(Batch.settled)
+        self._writer.run(self._clock.settle)
         forks.watch(self)
 
     def load(self, session_id: str, command_id: str = "", command_digest: str = "") -> base.Loaded:
@@ -92,6 +92,7 @@ class SqliteStore:
                 return ticking.due(batch, request, None, last)
             # Waiting for other writers took time, too, and must not look like a jump of the clock.
             waited = int((time.monotonic() - called) * 1000)
+            self._clock.follow(batch)
             return ticking.due(batch, request, elapsed + waited, last)
 
         # What went by until an ask that got no answer still counts at the next one.
@@ -123,7 +124,7 @@ class SqliteStore:
     def _read(self, query: Callable[[sqlite3.Connection, int], T]) -> T:
         if self._place.in_memory:
             return self._writer.run(lambda batch: query(batch.settled(), batch.now))
-        return self._readers.run(lambda db: query(db, self._clock()))
+        return self._readers.run(lambda db: query(db, self._clock.now(db)))
 
     # -- forks, see there --------------------------------------------------------------------------------
 

@@ -67,7 +67,7 @@ class _Job(Generic[T]):
 class Writer:
     """The one writing connection of a process. Thread-safe."""
 
-    def __init__(self, place: Place, clock: Callable[[], int]) -> None:
+    def __init__(self, place: Place, clock: Callable[[sqlite3.Connection], int]) -> None:
         self._place = place
         self._clock = clock
         self._db: sqlite3.Connection | None = None
@@ -198,7 +198,7 @@ class Writer:
         db = self._db or self._connect()
         try:
             self._begin(db)
-            batch = Batch(db, self._clock())
+            batch = Batch(db, self._clock(db))
             results = [job.work(batch) for job in jobs]
             batch.flush()
             db.execute("COMMIT")
