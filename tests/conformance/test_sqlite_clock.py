@@ -4,7 +4,7 @@ A lease that lives is taken over by nobody, `at` never goes back, and nothing is
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -200,6 +200,3 @@ class TestThisMachine:
         store = SqliteStore(tmp_path / "a.db")
         assert abs(now(store) - time.time() * 1000) < 60_000
         store.close()
-
-
-Wall = Callable[[], int]

@@ -5,7 +5,6 @@ current under a name changes with each registration, which the store counts (``c
 """
 
 import threading
-import time
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TypeVar
@@ -19,9 +18,6 @@ from passdown.contracts.plans import Plan, PlanRef
 from passdown.contracts.tools import ToolSpec
 
 _CACHED = 1024
-#: For how long what the store last said about registrations counts as now (seconds). Busy processes hear of
-#: it all the time; one that waited for a slow agent looks again before it issues the next pack.
-FRESH_S = 0.1
 
 R = TypeVar("R", bound=Record)
 
@@ -65,18 +61,10 @@ class CatalogCache:
         self._heard_at = time.monotonic()
         self._heard = max(self._heard, version)
 
-    def changed(self) -> None:
-        """Note that something is being registered from here: nothing heard so far counts as now."""
-        self._heard_at = float("-inf")
+    def given(self, state: State | None, plan: PlanRef, version: int) -> tuple[Given, int]:
+        """Return what a decision about `state` needs, and how many registrations that knows of.
 
-    def is_fresh(self) -> bool:
-        """Return whether the store said a moment ago what is registered."""
-        return time.monotonic() - self._heard_at <= FRESH_S
-
-    def given(self, state: State | None, plan: PlanRef, version: int) -> Given:
-        """Return what a decision about `state` needs. `version` counts registrations, as the store told it with `state`.
-
-        Raises PlanError where the pinned plan is gone.
+        `version` counts them as the store told with `state`. Raises PlanError where the pinned plan is gone.
         """
         names = self._at_least(version)
         given = names.givens.get(plan.digest)
@@ -86,7 +74,7 @@ class CatalogCache:
                 names.givens.clear()
             names.givens[plan.digest] = given
         pinned = self._pinned(state)
-        return replace(given, pinned=pinned) if pinned else given
+        return (replace(given, pinned=pinned) if pinned else given), names.version
 
     def _given(self, plan: PlanRef, names: _Names) -> Given:
         pinned = self.document(plan)

@@ -12,8 +12,13 @@ from passdown.contracts.codec import encode
 _CALLED_OFF = TERMINAL - {"done", "refused", "failed"}
 
 
-def commit_of(command_id: str, command_digest: str, before: State | None, decision: Decision) -> Commit:
-    """Return the atomic step that records a decision on the state `before`: what differs from it afterwards."""
+def commit_of(
+    command_id: str, command_digest: str, before: State | None, decision: Decision, catalog: int
+) -> Commit:
+    """Return the atomic step that records a decision on the state `before`: what differs from it afterwards.
+
+    `catalog` counts the registrations that the decision knew of.
+    """
     after = decision.state
     if after is None:
         raise AssertionError("a decision with events leads to a state")
@@ -30,6 +35,7 @@ def commit_of(command_id: str, command_digest: str, before: State | None, decisi
         dues=_due_entries(before, after),
         tickets=_ticket_rows(after) if after.tickets != (before.tickets if before else []) else None,
         lease=_lease(before, after),
+        catalog=None if decision.pack is None else catalog,
     )
 
 

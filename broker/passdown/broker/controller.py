@@ -84,6 +84,8 @@ class _Act:
         self.digest = digest_of(body)
         self.take = take
         self.role = take.role if take else ""
+        #: How many registrations the last decision on it knew of.
+        self.catalog = 0
         self.taken: Taken | None = None
 
     def keep(self, taken: Taken | None) -> None:
@@ -185,9 +187,8 @@ class Controller:
     def _decide_on_held(self, act: _Act, held: Held) -> Decision | None:
         """Decide on a state that was not loaded just now; None where that is not good enough.
 
-        A refusal may be what is out of date, or this very act may be recorded already; what writes nothing
-        is not compared with the store by any commit; and what issues a pack needs the tools that are
-        registered now (DESIGN §7).
+        A refusal may be what is out of date, or this very act may be recorded already; and what writes
+        nothing is not compared with the store by any commit.
         """
         try:
             decision = self._decide(act, held)
@@ -195,9 +196,7 @@ class Controller:
             raise
         except PassdownError:
             return None
-        if not decision.events or isinstance(decision.reply, Refusal):
-            return None
-        return decision if decision.pack is None or self.catalog.is_fresh() else None
+        return None if not decision.events or isinstance(decision.reply, Refusal) else decision
 
     def _decide(self, act: _Act, held: Held) -> Decision:
         state, body = held.state, act.body
@@ -207,12 +206,12 @@ class Controller:
             raise NotFound("session", act.session_id)
         else:
             plan = state.plan
-        given = self.catalog.given(state, plan, held.catalog)
+        given, act.catalog = self.catalog.given(state, plan, held.catalog)
         return decide(state, Command(act.session_id, body, held.at(), act.by, given))
 
     def _commit(self, act: _Act, held: Held, decision: Decision) -> Done | None:
-        """Write a decision; None where the session moved on meanwhile, or the act was recorded by another try."""
-        commit = commit_of(act.id, act.digest, held.state, decision)
+        """Write a decision; None where session or catalog moved on meanwhile, or another try recorded the act."""
+        commit = commit_of(act.id, act.digest, held.state, decision, act.catalog)
         refused = isinstance(decision.reply, Refusal)
         (outcome,), taken = self.store.commit([commit], None if refused else act.take)
         act.keep(taken)
@@ -272,11 +271,8 @@ class Controller:
             yield ended
 
     def register(self, documents: Documents) -> None:
-        """Register plans and tools; what is issued from this process afterwards knows of them. Raises Unavailable."""
-        try:
-            self.patiently(lambda: self.store.put(documents))
-        finally:
-            self.catalog.changed()
+        """Register plans and tools; what is issued afterwards, by any process, knows of them. Raises Unavailable."""
+        self.patiently(lambda: self.store.put(documents))
 
     def ring(self, role: str) -> None:
         """Ring for a role."""

@@ -7,7 +7,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from passdown.contracts.codec import ENVELOPE_DEPTH, MAX_DEPTH, PACK_BUDGET, Wire, digest_of, encode, receive
+from passdown.contracts.codec import (
+    ENVELOPE_DEPTH,
+    MAX_DEPTH,
+    PACK_BUDGET,
+    Wire,
+    digest,
+    digest_of,
+    encode,
+    receive,
+)
 from passdown.contracts.errors import ContractError
 from passdown.contracts.plans import Level, Returns
 from passdown.contracts.schema import Schema
@@ -148,8 +157,13 @@ class Pack(Wire, frozen=True, kw_only=True):
 
 def seal(pack: Pack) -> tuple[Pack, bytes]:
     """Return the pack with its digest, and its canonical bytes."""
-    sealed = msgspec.structs.replace(pack, digest=digest_of(msgspec.structs.replace(pack, digest="")))
-    return sealed, encode(sealed)
+    blank = encode(msgspec.structs.replace(pack, digest="") if pack.digest else pack)
+    name = digest(blank)
+    # The digest stands last, so that the bytes need not be made twice: every handoff comes through here.
+    return msgspec.structs.replace(pack, digest=name), blank[: -len(_END)] + name.encode() + _END
+
+
+_END = b'"}'
 
 
 def read_pack(data: bytes) -> Pack:

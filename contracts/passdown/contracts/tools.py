@@ -49,14 +49,15 @@ def identity_of(spec: ToolSpec, args: dict[str, Any]) -> dict[str, Any]:
 
 def narrow(params: Schema, narrowed: dict[str, Any]) -> Schema:
     """Return `params` with the schemas of some parameters narrowed; both the old and the new must hold."""
-    if not narrowed or not isinstance(params, dict):
+    if not narrowed or params is False:
         return params
-    known: dict[str, Any] = params.get("properties", {})
+    whole: dict[str, Any] = params if isinstance(params, dict) else {}
+    known: dict[str, Any] = whole.get("properties", {})
     properties = {
         **known,
         **{name: {"allOf": [known.get(name, True), extra]} for name, extra in narrowed.items()},
     }
-    return {**params, "properties": properties}
+    return {**whole, "properties": properties}
 
 
 def action_digest(effect_id: str, tool: str, args: dict[str, Any]) -> str:

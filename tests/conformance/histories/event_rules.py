@@ -117,9 +117,11 @@ def _last_settled_by(followed: Followed, known: Effect) -> str:
     settled = [
         one.event
         for one in followed.steps
-        if isinstance(one.event, ev.EffectSettled) and one.event.effect_id == known.effect_id
+        if isinstance(one.event, ev.EffectSettled | ev.EffectFailed)
+        and one.event.effect_id == known.effect_id
     ]
-    return settled[-1].how
+    # A claim that says, late, that it wrote nothing settles its effect, and a repeat is safe then.
+    return settled[-1].how if isinstance(settled[-1], ev.EffectSettled) else "person"
 
 
 def rule_4_and_7_a_pack_is_of_its_step_only(followed: Followed, step: Step) -> None:

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from passdown.broker import commits
-from passdown.broker.core import claims, decide, effects, evolve, packing, people
+from passdown.broker.core import claims, decide, effects, evolve, packing, people, returning, settling
 from passdown.broker.core.state import Effect, State
 from passdown.broker.stores.base import Commit
 from passdown.broker.stores.sqlite import SqliteStore, ticking
@@ -33,25 +33,31 @@ def _says(value: Any) -> Callable[..., Any]:
     return say
 
 
-def _no_fence() -> AbstractContextManager[Any]:
+@contextmanager
+def _no_fence() -> Generator[None]:
     """Whoever comes with any claim holds the attempt."""
 
     def holds(draft: Any, _fence: Any) -> bool:
         return draft.state.claim is not None
 
-    return _swap(claims, "holds", holds)
+    with _swap(claims, "holds", holds), _swap(returning, "holds", holds), _swap(settling, "holds", holds):
+        yield
 
 
 @contextmanager
 def _forgets_unknown() -> Generator[None]:
     """What is intended when its claim ends stays intended."""
-    with _swap(claims, "end_effects", _says(None)), _swap(effects, "end_effects", _says(None)):
+    with (
+        _swap(claims, "end_effects", _says(None)),
+        _swap(effects, "end_effects", _says(None)),
+        _swap(returning, "end_effects", _says(None)),
+    ):
         yield
 
 
 def _repeats_blindly() -> AbstractContextManager[Any]:
     """What verify did not find is written again, whether or not the outside absorbs that."""
-    real: Any = vars(effects)["_settle_one"]
+    real: Any = vars(settling)["_settle_one"]
 
     def settle_one(draft: Any, effect: Effect, verdict: cmd.Verdict) -> str:
         if verdict.found != "absent":
@@ -60,7 +66,7 @@ def _repeats_blindly() -> AbstractContextManager[Any]:
         draft.add(event)
         return ""
 
-    return _swap(effects, "_settle_one", settle_one)
+    return _swap(settling, "_settle_one", settle_one)
 
 
 def _ignores_version() -> AbstractContextManager[Any]:
@@ -160,19 +166,19 @@ def _any_action_approved() -> AbstractContextManager[Any]:
 
 def _any_tool() -> AbstractContextManager[Any]:
     """The broker trusts the worker to call what its stage grants."""
-    return _swap(effects, "problems", _says([]))
+    return _swap(claims, "problems", _says([]))
 
 
 def _any_reporter() -> AbstractContextManager[Any]:
     """Anybody's word about an effect counts."""
-    real: Any = effects.report
+    real: Any = settling.report
 
     def report(draft: Any, body: cmd.Report) -> Any:
         effect = draft.state.effect(body.effect_id)
         claim = effect.claims[-1] if effect and effect.claims else body.claim_id
         return real(draft, replace(body, claim_id=claim))
 
-    return _swap(effects, "report", report)
+    return _swap(settling, "report", report)
 
 
 def _runs_done_again() -> AbstractContextManager[Any]:
@@ -181,7 +187,7 @@ def _runs_done_again() -> AbstractContextManager[Any]:
 
     def known(draft: Any, body: cmd.Intend, effect: Effect, grant: Any) -> Any:
         if effect.status == "done" and grant.approve is None:
-            return vars(effects)["_intend"](draft, body, effect)
+            return vars(effects)["_intend"](draft, body, effect.identity, effect.n, None, None)
         return real(draft, body, effect, grant)
 
     return _swap(effects, "_known", known)
@@ -210,7 +216,7 @@ def _no_dues() -> AbstractContextManager[Any]:
 
 def _unbound_return() -> AbstractContextManager[Any]:
     """A return is not held to its contract."""
-    return _swap(claims, "_check_return", _says(None))
+    return _swap(returning, "_check_return", _says(None))
 
 
 MUTANTS: dict[str, Mutant] = {

@@ -64,7 +64,7 @@ class TestNames:
 
 class TestGiven:
     def given(self, cache: CatalogCache, made: Plan, at: int) -> Any:
-        return cache.given(None, plan_ref(made), at)
+        return cache.given(None, plan_ref(made), at)[0]
 
     def test_it_has_the_pinned_plan_the_newest_and_the_tools_that_it_grants(
         self, rig: Rig, cache: CatalogCache
@@ -134,26 +134,9 @@ class TestBounds:
         at = register(rig, *plans)
         for _ in range(2):
             for made in plans:
-                assert cache.given(None, plan_ref(made), at).plan == made
+                assert cache.given(None, plan_ref(made), at)[0].plan == made
         assert len(vars(cache)["_documents"]) == 5
         assert len(vars(cache)["_names"].givens) <= 5
-
-
-class TestFreshness:
-    def test_what_was_heard_counts_as_now_for_a_moment(
-        self, cache: CatalogCache, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        now = [100.0]
-        monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-        assert not cache.is_fresh()
-        cache.heard(1)
-        now[0] += module.FRESH_S * 0.9
-        assert cache.is_fresh()
-        now[0] += module.FRESH_S
-        assert not cache.is_fresh()
-        cache.heard(1)
-        cache.changed()
-        assert not cache.is_fresh()
 
 
 def test_the_store_answers_as_expected(rig: Rig) -> None:

@@ -61,8 +61,10 @@ def test_nothing_narrowed_is_nothing_changed(params: Any) -> None:
     assert narrow(params, {}) is params
 
 
-def test_parameters_of_any_shape_stay_as_they_are() -> None:
-    assert narrow(True, {"a": False}) is True
+def test_parameters_of_any_shape_may_be_narrowed() -> None:
+    assert narrow(True, {"a": False}) == {"properties": {"a": {"allOf": [True, False]}}}
+    assert narrow(False, {"a": True}) is False
+    assert narrow(True, {}) is True
 
 
 def test_an_approval_binds_to_effect_tool_and_arguments() -> None:

@@ -27,6 +27,11 @@ class Draft:
         return self._state
 
     @property
+    def opened(self) -> bool:
+        """Whether there is a session."""
+        return self._state is not None
+
+    @property
     def given(self) -> Given:
         """What the decision is given beside the state."""
         return self.command.given

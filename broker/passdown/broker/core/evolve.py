@@ -4,34 +4,28 @@
 """
 
 from collections.abc import Iterable
-from typing import Any, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
-from passdown.broker.core import ledger
+from passdown.broker.core import asking, ledger
+from passdown.broker.core.asking import with_feedback, with_output
 from passdown.broker.core.state import (
     TERMINAL,
     TRANSITIONS,
-    Asked,
     ClaimHeld,
-    FeedbackItem,
     Issued,
     Outcome,
     Owed,
     Snapshot,
     State,
-    Ticket,
+    Status,
     resting_status,
 )
 from passdown.contracts import events as ev
 from passdown.contracts import reserved
-from passdown.contracts.codec import PACK_BUDGET, digest, encode
+from passdown.contracts.codec import digest, encode
 from passdown.contracts.errors import ContractError
-from passdown.contracts.returns import DoneReturn
-
-#: How many feedback entries of a step the state keeps (rule 12), and how large the overlaid inputs grow.
-FEEDBACK_KEPT = 8
-DATA_LIMIT = 2 * PACK_BUDGET
 
 
 def fold(log: Iterable[ev.Logged]) -> State | None:
@@ -45,37 +39,40 @@ def fold(log: Iterable[ev.Logged]) -> State | None:
 def evolve(state: State | None, logged: ev.Logged, head: str = "") -> State:
     """Return the state after one more event. `head` is the digest of its bytes, where that is known already.
 
-    Raises ContractError where the event does not follow on: wrong ``seq`` or ``prev``, a status in which
-    it may not occur.
+    Raises ContractError where the event does not follow on: wrong ``seq`` or ``prev``, a clock that went
+    back, a status in which it may not occur or that it may not leave behind (`TRANSITIONS`).
     """
-    _follows_on(state, logged)
     event = logged.event
+    name = type(event).__name__
     head = head or digest(encode(logged))
-    if isinstance(event, ev.SessionOpened):
-        return _opened(event, logged, head)
-    assert state is not None  # noqa: S101 - _follows_on has checked it
-    changed = _apply(state, event, logged)
-    if changed.status not in TERMINAL:
-        status = resting_status(changed)
-        return replace(changed, status=status, seq=logged.seq, at=logged.at, head=head)
-    return replace(changed, seq=logged.seq, at=logged.at, head=head)
-
-
-def _follows_on(state: State | None, logged: ev.Logged) -> None:
-    name = type(logged.event).__name__
-    seq, prev, status = (state.seq, state.head, state.status) if state else (0, "", None)
-    if logged.seq != seq + 1 or logged.prev != prev:
+    if state is None:
+        return _opened(logged, head)
+    if logged.seq != state.seq + 1 or logged.prev != state.head or logged.at < state.at:
         raise ContractError(
-            "log", f"event {logged.seq} ({name}) does not follow on event {seq}: the chain is broken"
+            "log", f"event {logged.seq} ({name}) does not follow on event {state.seq}: the chain is broken"
         )
-    if name not in TRANSITIONS:
+    allowed = _allowed(name, state.status)
+    changed = _apply(state, event, logged)
+    status = changed.status if changed.status in TERMINAL else resting_status(changed)
+    if status not in allowed:
+        raise ContractError("log", f"{name} may not lead from {state.status} to {status}")
+    return replace(changed, status=status, seq=logged.seq, at=logged.at, head=head)
+
+
+def _allowed(name: str, status: Status) -> tuple[Status, ...]:
+    moves = TRANSITIONS.get(name)
+    if moves is None:
         raise ContractError("log", f"{name} is reserved for a later version and cannot be folded by this one")
-    allowed = TRANSITIONS[name][0]
-    if (status is None) != (not allowed) or (status is not None and status not in allowed):
-        raise ContractError("log", f"{name} may not occur in a session that is {status or 'not open'}")
+    allowed = moves.get(status)
+    if allowed is None:
+        raise ContractError("log", f"{name} may not occur in a session that is {status}")
+    return allowed
 
 
-def _opened(event: ev.SessionOpened, logged: ev.Logged, head: str) -> State:
+def _opened(logged: ev.Logged, head: str) -> State:
+    event = logged.event
+    if not isinstance(event, ev.SessionOpened) or logged.seq != 1 or logged.prev:
+        raise ContractError("log", f"a log begins with SessionOpened, not with {type(event).__name__}")
     return State(
         session_id=event.session_id,
         task_id=event.task_id,
@@ -105,14 +102,16 @@ def _apply(state: State, event: ev.Event, logged: ev.Logged) -> State:  # noqa: 
         case ev.Claimed():
             return _claimed(state, event, logged)
         case ev.ClaimReleased():
-            return replace(ledger.claim_over(state), owed=_owed(state, logged.at))
+            return _claim_ended(state, Owed(cause="retry", at=logged.at))
         case ev.LeaseLost():
             return _lease_lost(state, event)
         case ev.Checkpointed():
             data = Snapshot(attempt=state.attempt, data=event.data, counters=event.counters)
             return replace(state, snapshot=data)
-        case ev.EffectProposed() | ev.EffectIntended():
-            return ledger.effect_asked(state, event, logged)
+        case ev.EffectProposed():
+            return ledger.effect_proposed(state, event, logged)
+        case ev.EffectIntended():
+            return ledger.effect_intended(state, event, logged)
         case ev.EffectDone() | ev.EffectFailed() | ev.EffectUnknown() | ev.EffectSettled():
             return ledger.effect_ended(state, event, logged)
         case ev.ToolCalled():
@@ -125,12 +124,16 @@ def _apply(state: State, event: ev.Event, logged: ev.Logged) -> State:  # noqa: 
             return replace(state, fenced=state.fenced + 1)
         case ev.ReturnRejected():
             return _rejected(state, event)
-        case ev.InputRequested() | ev.InputProvided():
-            return _input(state, event, logged)
-        case ev.TicketOpened() | ev.TicketResolved() | ev.TicketWithdrawn():
-            return _ticket(state, event, logged)
+        case ev.InputRequested():
+            return asking.input_requested(state, event)
+        case ev.InputProvided():
+            return asking.input_provided(state, event, logged)
+        case ev.TicketOpened():
+            return asking.ticket_opened(state, event, logged)
+        case ev.TicketResolved() | ev.TicketWithdrawn():
+            return asking.ticket_closed(state, event, logged)
         case ev.Paused():
-            return _paused(state, event)
+            return _paused(state, event, logged)
         case ev.Resumed():
             return replace(state, paused=False, resume_at=None)
         case ev.Ending():
@@ -155,7 +158,7 @@ def _apply(state: State, event: ev.Event, logged: ev.Logged) -> State:  # noqa: 
 
 def _stage_entered(state: State, event: ev.StageEntered, logged: ev.Logged) -> State:
     return replace(
-        _with_output(state),
+        with_output(state),
         stage=event.stage,
         step=event.step,
         human=event.human,
@@ -169,29 +172,15 @@ def _stage_entered(state: State, event: ev.StageEntered, logged: ev.Logged) -> S
         settles_lost=0,
         snapshot=None,
         reads=[],
-        reads_left_out=0,
+        left_out=0,
         questions=[],
         feedback=[],
     )
 
 
-def _with_output(state: State) -> State:
-    """Overlay the inputs with what the finished stage gave; what would not fit the state stays in the log."""
-    output = _pending_output(state)
-    data = {**state.data, **output} if output else state.data
-    if output and len(encode(data)) > DATA_LIMIT:
-        data = state.data
-    return replace(state, data=data, kept=None, completed=None)
-
-
-def _pending_output(state: State) -> dict[str, Any] | None:
-    if state.completed is not None:
-        return state.completed
-    return state.kept.output if isinstance(state.kept, DoneReturn) else None
-
-
 def _pack_issued(state: State, event: ev.PackIssued) -> State:
-    settle = event.cause == "settle"
+    if state.paused or state.issued or event.attempt != state.attempt + 1:
+        raise ContractError("log", f"attempt {event.attempt} may not be issued after {state.attempt} here")
     return replace(
         state,
         status="queued",
@@ -207,14 +196,16 @@ def _pack_issued(state: State, event: ev.PackIssued) -> State:
             priority=event.priority,
             tools=event.tools,
         ),
-        owed=state.owed if settle else None,
+        owed=state.owed if event.cause == "settle" else None,
         failures=0 if event.fresh else state.failures,
-        lost=0 if event.fresh else state.lost,
+        settles_lost=0 if event.fresh else state.settles_lost,
         snapshot=None if event.from_top else state.snapshot,
     )
 
 
 def _claimed(state: State, event: ev.Claimed, logged: ev.Logged) -> State:
+    if state.issued is None:
+        raise ContractError("log", f"attempt {event.attempt} is claimed but was not issued")
     held = ClaimHeld(
         claim_id=event.claim_id,
         attempt=event.attempt,
@@ -226,133 +217,54 @@ def _claimed(state: State, event: ev.Claimed, logged: ev.Logged) -> State:
     return replace(state, claim=held)
 
 
-def _owed(state: State, at: int, *, lost: bool = False) -> Owed:
-    """What follows the attempt that ends. One that only settled leaves what was owed before it."""
-    settled = state.issued is not None and state.issued.cause == "settle"
-    return state.owed if settled and state.owed else Owed(cause="retry", at=at, lost=lost)
+def _claim_ended(state: State, owed: Owed) -> State:
+    """Return the state without its claim; a settle attempt leaves what is owed, or a kept return, as it was."""
+    if state.settling() and (state.owed or state.kept):
+        return ledger.claim_over(state)
+    return replace(ledger.claim_over(state), owed=owed)
 
 
 def _lease_lost(state: State, event: ev.LeaseLost) -> State:
-    settling = state.issued is not None and state.issued.cause == "settle"
-    note = FeedbackItem(attempt=state.attempt, kind="lost", text="the worker that held this attempt was lost")
-    return replace(
-        ledger.claim_over(state),
-        owed=_owed(state, event.retry_at, lost=True),
+    settling = state.settling()
+    changed = replace(
+        _claim_ended(state, Owed(cause="retry", at=event.retry_at, lost=True)),
         failures=state.failures + 1,
         lost=state.lost + 1,
         settles_lost=state.settles_lost + settling,
-        feedback=_feedback(state, note),
     )
+    text = "the worker that held this attempt was lost"
+    return changed if settling else with_feedback(changed, "lost", text)
 
 
 def _rejected(state: State, event: ev.ReturnRejected) -> State:
-    note = FeedbackItem(attempt=state.attempt, kind=event.kind, text=event.problem)
-    return replace(
-        ledger.claim_over(state),
-        kept=None,
-        owed=_owed(state, event.retry_at),
+    settling = state.settling()
+    changed = replace(
+        _claim_ended(state, Owed(cause="retry", at=event.retry_at)),
+        kept=state.kept if settling else None,
         failures=state.failures + 1,
-        feedback=_feedback(state, note),
     )
+    return changed if settling else with_feedback(changed, event.kind, event.problem)
 
 
-def _feedback(state: State, item: FeedbackItem) -> list[FeedbackItem]:
-    return [*state.feedback, item][-FEEDBACK_KEPT:]
-
-
-def _input(state: State, event: ev.InputRequested | ev.InputProvided, logged: ev.Logged) -> State:
-    if isinstance(event, ev.InputRequested):
-        asked = [
-            Asked(attempt=event.attempt, id=one.id, text=one.text, schema=one.schema, ask=event.ask)
-            for one in event.questions
-        ]
-        return replace(state, questions=[*state.questions, *asked], kept=None, owed=None)
-    questions = [
-        replace(one, answered=True, value=event.value, by=logged.by)
-        if (one.attempt, one.id) == (event.attempt, event.id)
-        else one
-        for one in state.questions
-    ]
-    changed = replace(state, questions=questions)
-    if any(not one.answered for one in questions):
-        return changed
-    return replace(changed, owed=Owed(cause="input", at=logged.at))
-
-
-def _ticket(
-    state: State, event: ev.TicketOpened | ev.TicketResolved | ev.TicketWithdrawn, logged: ev.Logged
-) -> State:
-    if isinstance(event, ev.TicketOpened):
-        return _ticket_opened(state, event, logged)
-    ticket = state.ticket(event.ticket_no)
-    if ticket is None:
-        raise ContractError("log", f"ticket {event.ticket_no} is not open")
-    tickets = [one for one in state.tickets if one.ticket_no != event.ticket_no]
-    changed = replace(state, tickets=tickets)
-    return changed if isinstance(event, ev.TicketWithdrawn) else _resolved(changed, event, ticket, logged)
-
-
-def _ticket_opened(state: State, event: ev.TicketOpened, logged: ev.Logged) -> State:
-    ticket = Ticket(
-        ticket_no=event.ticket_no,
-        kind=event.kind,
-        queue=event.queue,
-        why=event.why,
-        actions=event.actions,
-        about=event.about,
-        action=event.action,
-        opened_at=logged.at,
-    )
-    # A ticket takes the place of what would have been issued; a question or an effect is only waited for.
-    decides = event.kind not in ("question", "effect", "approval")
-    base = replace(_with_output(state), owed=None) if decides else state
-    return replace(base, tickets=[*state.tickets, ticket], tickets_opened=event.ticket_no)
-
-
-def _resolved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Logged) -> State:
-    match event.resolution:
-        case "approve" | "edit":
-            return ledger.approved(state, event, ticket, logged)
-        case "deny":
-            return ledger.denied(state, event, ticket, logged)
-        case "complete":
-            return replace(state, completed=event.value, owed=None, kept=None)
-        case "send-back":
-            note = FeedbackItem(attempt=state.attempt, kind="sent-back", text=str(event.value or event.note))
-            return replace(
-                state,
-                questions=[one for one in state.questions if one.answered],
-                feedback=_feedback(state, note),
-                owed=Owed(cause="rework", at=logged.at),
-                kept=None,
-            )
-        case "redirect":
-            return replace(state, questions=[], owed=None, kept=None)
-        case "answer" | "cancel" | "done" | "not-done":
-            return state
-        case _:
-            assert_never(event.resolution)
-
-
-def _paused(state: State, event: ev.Paused) -> State:
+def _paused(state: State, event: ev.Paused, logged: ev.Logged) -> State:
     changed = replace(state, paused=True, resume_at=event.until)
     if state.issued is None or state.claim is not None:
         return changed
-    cause = "retry" if state.issued.cause == "settle" else "resume"
-    return replace(changed, issued=None, owed=state.owed or Owed(cause=cause, at=state.at))
+    changed = replace(changed, issued=None)
+    return changed if state.settling() else replace(changed, owed=Owed(cause="resume", at=logged.at))
 
 
 def _ending(state: State, event: ev.Ending) -> State:
-    withdrawn = state.issued if state.claim or (state.issued and state.issued.cause == "settle") else None
     return replace(
         state,
         ending=event.status,
         ending_reason=event.reason,
         paused=False,
         resume_at=None,
-        issued=withdrawn,
+        issued=state.issued if state.claim or state.settling() else None,
         owed=None,
         kept=None,
+        completed=None,
         questions=[one for one in state.questions if one.answered],
     )
 
@@ -360,29 +272,28 @@ def _ending(state: State, event: ev.Ending) -> State:
 def _ended(state: State, event: ev.Cancelled | ev.Expired | ev.Completed | ev.Refused | ev.Failed) -> State:
     match event:
         case ev.Completed():
-            output = _pending_output(state)
-            outcome = Outcome(result="done", output=output)
-            return replace(_closed(_with_output(state)), status="done", outcome=outcome)
+            return _closed(state, "done", Outcome(result="done", output=asking.pending_output(state)))
         case ev.Refused():
             outcome = Outcome(result="refused", reason=event.reason, policy=event.policy)
-            return replace(_closed(state), status="refused", outcome=outcome)
+            return _closed(state, "refused", outcome)
         case ev.Failed():
-            return replace(
-                _closed(state), status="failed", outcome=Outcome(result="failed", reason=event.reason)
-            )
+            # `retry` may reopen it, so the step keeps what its next attempt would need.
+            return _shut(state, "failed", Outcome(result="failed", reason=event.reason))
         case ev.Cancelled():
-            return replace(
-                _closed(state), status="cancelled", outcome=Outcome(result="cancelled", reason=event.reason)
-            )
+            return _closed(state, "cancelled", Outcome(result="cancelled", reason=event.reason))
         case ev.Expired():
-            return replace(
-                _closed(state), status="expired", outcome=Outcome(result="expired", reason=event.reason)
-            )
+            return _closed(state, "expired", Outcome(result="expired", reason=event.reason))
 
 
-def _closed(state: State) -> State:
+def _closed(state: State, status: Status, outcome: Outcome) -> State:
+    return replace(_shut(state, status, outcome), snapshot=None, reads=[], questions=[], feedback=[])
+
+
+def _shut(state: State, status: Status, outcome: Outcome) -> State:
     return replace(
         state,
+        status=status,
+        outcome=outcome,
         claim=None,
         issued=None,
         owed=None,

@@ -19,8 +19,9 @@ from passdown.contracts.tools import ToolSpec
 class Given:
     """The plan that the session pinned, the newest one of its name, and tool specifications.
 
-    ``registered``: name → (digest, specification) as of now; ``pinned``: digest → specification, for
-    those that the present pack carries.
+    ``newest`` is None where it is the pinned one. ``registered``: name → (digest, specification) as of
+    now, for the tools that the plan names; ``pinned``: digest → specification, for those that the present
+    pack carries and those of effects that are proposed, intended or unknown.
     """
 
     plan: Plan

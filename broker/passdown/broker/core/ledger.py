@@ -4,15 +4,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from passdown.broker.core.bounds import LEDGER_BYTES, READS_BYTES, READS_KEPT, newest
 from passdown.broker.core.state import Approval, Effect, Owed, Read, State, Ticket
 from passdown.contracts import events as ev
-from passdown.contracts.codec import INLINE_LIMIT, digest_of, encode
+from passdown.contracts.codec import INLINE_LIMIT, clean_text, digest_of, encode
 from passdown.contracts.errors import ContractError
 from passdown.contracts.ids import identity_digest
 
-#: How many reading calls of a step, and whole rows of the ledger, the state keeps (rule 12).
-READS_KEPT = 32
-LEDGER_INLINE = 16
+_ENDED = ("done", "failed", "denied", "not-done")
+_ERROR_KEPT = 120
 
 
 def claim_over(state: State) -> State:
@@ -34,14 +34,48 @@ def tool_called(state: State, event: ev.ToolCalled, logged: ev.Logged) -> State:
     )
     same = (event.tool, event.args_digest)
     reads = [*(old for old in state.reads if (old.tool, old.args_digest) != same), read]
-    dropped = max(0, len(reads) - READS_KEPT)
-    return replace(state, reads=reads[dropped:], reads_left_out=state.reads_left_out + dropped)
+    kept = newest(reads, READS_KEPT, READS_BYTES)
+    return replace(state, reads=kept, left_out=state.left_out + len(reads) - len(kept))
 
 
-def effect_asked(state: State, event: ev.EffectProposed | ev.EffectIntended, logged: ev.Logged) -> State:
-    """Fold a proposal or an intent; the first of them makes the row."""
-    known = state.effect(event.effect_id)
-    effect = known or Effect(
+def effect_proposed(state: State, event: ev.EffectProposed, logged: ev.Logged) -> State:
+    """Fold a proposal, which ends the claim."""
+    effect = replace(
+        _with_args(_row(state, event, logged), event.args, logged.seq),
+        status="proposed",
+        by=logged.by,
+        tool_digest=event.tool_digest,
+        approval=None,
+        edited=None,
+        edited_identity="",
+        touched=logged.seq,
+    )
+    return replace(claim_over(state), effects=put_row(state, effect))
+
+
+def effect_intended(state: State, event: ev.EffectIntended, logged: ev.Logged) -> State:
+    """Fold an intent; it spends the approval."""
+    effect = _row(state, event, logged)
+    if effect.edited is None:
+        effect = _with_args(effect, event.args, logged.seq)
+    again = event.claim_id in effect.claims[-1:]
+    effect = replace(
+        effect,
+        status="intended",
+        tool_digest=event.tool_digest,
+        claims=effect.claims if again else [*effect.claims, event.claim_id],
+        attempts=effect.attempts + 1,
+        approval=replace(effect.approval, spent=True) if effect.approval else None,
+        repeat=False,
+        error="",
+        touched=logged.seq,
+    )
+    return replace(state, effects=put_row(state, effect))
+
+
+def _row(state: State, event: ev.EffectProposed | ev.EffectIntended, logged: ev.Logged) -> Effect:
+    """Return the row of an effect; the first proposal or intent makes it."""
+    return state.effect(event.effect_id) or Effect(
         effect_id=event.effect_id,
         ordinal=len(state.effects) + 1,
         step=state.step,
@@ -55,43 +89,11 @@ def effect_asked(state: State, event: ev.EffectProposed | ev.EffectIntended, log
         args_digest="",
         args_seq=logged.seq,
     )
-    if isinstance(event, ev.EffectProposed):
-        effect = replace(
-            _with_args(effect, event.args, logged.seq),
-            status="proposed",
-            by=logged.by,
-            tool_digest=event.tool_digest,
-            approval=None,
-            edited=None,
-            edited_identity="",
-            touched=logged.seq,
-        )
-        return replace(claim_over(state), effects=put_row(state, effect))
-    approval = replace(effect.approval, spent=True) if effect.approval else None
-    if not effect.edited:
-        effect = _with_args(effect, event.args, logged.seq)
-    effect = replace(
-        effect,
-        status="intended",
-        tool_digest=event.tool_digest,
-        claims=[*effect.claims, event.claim_id],
-        attempts=effect.attempts + 1,
-        approval=approval,
-        repeat=False,
-        error="",
-        touched=logged.seq,
-    )
-    return replace(state, effects=put_row(state, effect))
 
 
 def _with_args(effect: Effect, args: dict[str, Any], seq: int) -> Effect:
     # An open effect keeps its arguments whatever their size: settling needs them.
     return replace(effect, args=args, args_digest=digest_of(args), args_seq=seq)
-
-
-def _slim(effect: Effect) -> Effect:
-    small = len(encode(effect.args)) <= INLINE_LIMIT
-    return effect if small else replace(effect, args=None)
 
 
 def effect_ended(
@@ -100,51 +102,89 @@ def effect_ended(
     logged: ev.Logged,
 ) -> State:
     """Fold how an effect ended; a settle pack that waits in vain is withdrawn."""
-    effect = state.effect(event.effect_id)
-    if effect is None:
+    before = state.effect(event.effect_id)
+    if before is None:
         raise ContractError("log", f"effect {event.effect_id} ends but was never intended")
-    if any(ticket.kind == "approval" and ticket.about == event.effect_id for ticket in state.tickets):
-        # What a person was asked to approve once more is known now: the next attempt is told, and asks again.
-        state = replace(state, owed=Owed(cause="human", at=logged.at))
+    after = replace(_ended(before, event, logged.seq), touched=logged.seq)
+    changed = replace(state, effects=put_row(state, after))
+    if changed.settling() and changed.claim is None and not changed.unknown():
+        changed = replace(changed, issued=None)
+    if before.status == "proposed" and not (changed.issued or changed.owed):
+        # Nobody needs to approve any more what did happen: the step goes on.
+        changed = replace(changed, owed=Owed(cause="retry", at=logged.at))
+    return changed
+
+
+def _ended(
+    effect: Effect, event: ev.EffectDone | ev.EffectFailed | ev.EffectUnknown | ev.EffectSettled, seq: int
+) -> Effect:
     match event:
-        case ev.EffectDone():
-            effect = _with_result(effect, event.result, logged.seq)
+        case ev.EffectDone() | ev.EffectSettled(status="done"):
+            small = len(encode(event.result)) <= INLINE_LIMIT
+            return replace(
+                effect,
+                status="done",
+                error="",
+                repeat=False,
+                result=event.result if small else None,
+                result_seq=seq,
+                result_out=not small,
+            )
+        case ev.EffectFailed() if effect.status == "done":
+            return effect  # a contradiction: a person is asked, and the row stays on the safe side
         case ev.EffectFailed():
-            effect = _slim(replace(effect, status="failed", error=event.error, repeat=False))
+            # Late, it settles what was unknown, and a repeat is safe: nothing was written (DESIGN §6).
+            late = effect.status == "unknown"
+            return replace(effect, status="not-done" if late else "failed", error=event.error, repeat=late)
         case ev.EffectUnknown():
-            effect = replace(effect, status="unknown", error=event.why)
-        case ev.EffectSettled(status="done"):
-            effect = _with_result(effect, event.result, logged.seq)
+            return replace(effect, status="unknown", error=event.why)
         case ev.EffectSettled():
-            effect = replace(effect, status="not-done", repeat=event.repeat)
-    changed = replace(state, effects=put_row(state, replace(effect, touched=logged.seq)))
-    waits = changed.issued is not None and changed.issued.cause == "settle" and changed.claim is None
-    return replace(changed, issued=None) if waits and not changed.unknown() else changed
-
-
-def _with_result(effect: Effect, result: Any, seq: int) -> Effect:
-    small = len(encode(result)) <= INLINE_LIMIT
-    done = replace(effect, status="done", error="", result=result if small else None, result_seq=seq)
-    return _slim(done)
+            gone = {"result": None, "result_seq": None, "result_out": False}
+            return replace(effect, status="not-done", repeat=event.repeat, **gone)
 
 
 def put_row(state: State, changed: Effect) -> list[Effect]:
-    """Put a row back; rows that are neither open nor among the latest leave their bulk in the log."""
-    rows = [changed if row.effect_id == changed.effect_id else row for row in state.effects]
-    if len(rows) == len(state.effects) and changed.ordinal > len(rows):
+    """Put a row back; ended rows beyond their share of the state leave their bulk in the log, oldest first."""
+    ended = changed.status in _ENDED and not changed.repeat
+    changed = _weighed(changed) if ended else replace(changed, weight=0)
+    rows = list(state.effects)
+    if changed.ordinal > len(rows):
         rows.append(changed)
-    for index in range(len(rows) - LEDGER_INLINE):
-        row = rows[index]
-        if row.status in ("done", "failed", "denied", "not-done") and (row.args or row.result or row.edited):
-            rows[index] = replace(row, args=None, result=None)
+    else:
+        rows[changed.ordinal - 1] = changed
+    size = 0
+    for index in range(len(rows) - 1, -1, -1):
+        if rows[index].weight:
+            size += rows[index].weight
+            if size > LEDGER_BYTES:
+                rows[index] = _slim(rows[index])
     return rows
+
+
+def _weighed(effect: Effect) -> Effect:
+    if len(encode([effect.args, effect.edited])) > INLINE_LIMIT:
+        effect = replace(effect, args=None, edited=None)
+    weight = len(encode([effect.args, effect.edited, effect.result, effect.error]))
+    return replace(effect, weight=weight)
+
+
+def _slim(effect: Effect) -> Effect:
+    return replace(
+        effect,
+        args=None,
+        edited=None,
+        result=None,
+        result_out=effect.result_seq is not None,
+        error=clean_text(effect.error, _ERROR_KEPT),
+        weight=0,
+    )
 
 
 def approved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Logged) -> State:
     """Fold a person's yes to one exact action, or to changed arguments."""
     effect = state.effect(ticket.about)
     if effect is None:
-        return state
+        raise ContractError("log", f"ticket {ticket.ticket_no} approves an effect that was never proposed")
     approval = Approval(
         ticket_no=event.ticket_no,
         by=logged.by,
@@ -156,16 +196,17 @@ def approved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.
         effect,
         approval=approval,
         edited=edited,
-        edited_identity=identity_digest(event.identity) if edited else "",
+        edited_identity=identity_digest(event.identity) if event.resolution == "edit" else "",
         touched=logged.seq,
     )
     return replace(state, effects=put_row(state, effect), owed=Owed(cause="human", at=logged.at))
 
 
 def denied(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Logged) -> State:
-    """Fold a person's no: the next attempt is told."""
+    """Fold a person's no: the next attempt is told, or `on_denied` follows."""
     effect = state.effect(ticket.about)
     if effect is None:
-        return state
+        raise ContractError("log", f"ticket {ticket.ticket_no} denies an effect that was never proposed")
     row = replace(effect, status="denied", error=event.note or "a person denied it", touched=logged.seq)
-    return replace(state, effects=put_row(state, row), owed=Owed(cause="human", at=logged.at))
+    owed = Owed(cause="human", at=logged.at, denied=True)
+    return replace(state, effects=put_row(state, row), owed=owed)

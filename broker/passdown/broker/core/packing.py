@@ -11,7 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from passdown.broker.core.given import Given, as_object, grant_of
-from passdown.broker.core.state import Effect, State
+from passdown.broker.core.state import Effect, Read, State
 from passdown.contracts.codec import PACK_BUDGET, encode
 from passdown.contracts.pack import (
     Cause,
@@ -29,10 +29,13 @@ from passdown.contracts.tools import ToolSpec, narrow
 
 _PLACEHOLDER = re.compile(r"\{inputs\.([A-Za-z0-9_.-]+)\}")
 
+Part = Literal["reads", "effects", "feedback", "answers"]
+_LEFT_OUT_FIRST: tuple[Part, ...] = ("reads", "effects", "feedback", "answers")
+
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The tools that a stage may call now: pinned and registered and granted (DESIGN §7)."""
+    """The tools that an attempt may call: pinned and registered and granted now (DESIGN §7)."""
 
     tools: dict[str, tuple[Grant, str, ToolSpec]]
     missing: list[str]
@@ -42,51 +45,88 @@ class Granted:
 def granted(given: Given, stage_name: str) -> Granted:
     """Return what the stage grants now; ``missing`` are tools that were never registered."""
     stage = given.stage(stage_name)
-    newest = given.newest.stages.get(stage_name) if given.newest else None
-    found: dict[str, tuple[Grant, str, ToolSpec]] = {}
-    missing: list[str] = []
-    changes: list[str] = []
-    for grant in stage.tools:
-        if newest is not None and grant_of(newest, grant.tool) is None:
-            changes.append(f"the tool {grant.tool} is no longer granted")
+    found = Granted({}, [], [])
+    for pinned in stage.tools:
+        grant, changed = grant_now(given, stage_name, pinned)
+        found.changes.extend(changed)
+        if grant is None:
             continue
         registered = given.registered.get(grant.tool)
         if registered is None:
-            missing.append(grant.tool)
-            continue
-        tool_digest, spec = registered
-        if not in_scope(stage, spec):
-            changes.append(
-                f"the tool {grant.tool} has the scope {spec.scope!r}, which this stage does not grant"
-            )
-            continue
-        found[grant.tool] = (grant, tool_digest, spec)
-    return Granted(found, missing, changes)
+            found.missing.append(grant.tool)
+        elif in_scope(given, stage_name, registered[1]):
+            found.tools[grant.tool] = (grant, *registered)
+        else:
+            scope = registered[1].scope
+            found.changes.append(f"the tool {grant.tool} has the scope {scope!r}, which is not granted here")
+    return found
 
 
-def in_scope(stage: Stage, spec: ToolSpec) -> bool:
-    """Whether the stage grants the tool's scope; a stage that names no scopes grants those of its tools."""
-    return stage.scopes is None or not spec.scope or spec.scope in stage.scopes
+def grant_now(given: Given, stage_name: str, pinned: Grant) -> tuple[Grant | None, list[str]]:
+    """Return a grant of the pinned plan as far as the newest one still gives it, and what differs in words.
+
+    The newest plan may withdraw a tool, narrow its parameters further, or ask for an approval; it gives
+    no more than the pinned one.
+    """
+    if given.newest is None:
+        return pinned, []
+    stage = given.newest.stages.get(stage_name)
+    newest = grant_of(stage, pinned.tool) if stage else None
+    if newest is None:
+        return None, [f"the tool {pinned.tool} is no longer granted"]
+    if newest == pinned:
+        return pinned, []
+    changes: list[str] = []
+    params = dict(pinned.params)
+    for name, schema in newest.params.items():
+        if name not in params:
+            params[name] = schema
+        elif params[name] != schema:
+            params[name] = {"allOf": [params[name], schema]}
+    if params != pinned.params:
+        changes.append(f"the parameters of {pinned.tool} are narrowed further")
+    approve = newest.approve or pinned.approve
+    if approve != pinned.approve:
+        changes.append(f"the tool {pinned.tool} needs an approval of {approve}")
+    seconds = min(pinned.approval_seconds, newest.approval_seconds)
+    return Grant(tool=pinned.tool, approve=approve, approval_seconds=seconds, params=params), changes
+
+
+def in_scope(given: Given, stage_name: str, spec: ToolSpec) -> bool:
+    """Whether a tool's scope is granted; a stage that names no scopes grants those of its tools."""
+    newest = given.newest.stages.get(stage_name) if given.newest else None
+    return all(
+        stage is None or stage.scopes is None or not spec.scope or spec.scope in stage.scopes
+        for stage in (given.stage(stage_name), newest)
+    )
+
+
+def to_verify(given: Given, state: State) -> Granted:
+    """Return the tools that a settle attempt asks: granted or not, for they only say what happened already."""
+    found = Granted({}, [], [])
+    for effect in state.unknown():
+        registered = given.registered.get(effect.tool)
+        if registered is not None:
+            found.tools[effect.tool] = (Grant(tool=effect.tool), *registered)
+    return found
 
 
 def build(state: State, given: Given, cause: Cause, at: int, tools: Granted) -> tuple[Pack, bytes] | None:
     """Return the sealed pack of the next attempt and its bytes; None where it cannot be made small enough."""
     pack = _whole(state, given, cause, at, tools)
-    for part in ("reads", "effects", "feedback", "answers"):
-        if len(encode(pack)) + _DIGEST_BYTES <= PACK_BUDGET:
-            break
-        pack = _thin(pack, part)
     sealed, raw = seal(pack)
+    for part in _LEFT_OUT_FIRST:
+        over = len(raw) - PACK_BUDGET
+        if over <= 0:
+            break
+        pack = _thin(pack, part, over)
+        sealed, raw = seal(pack)
     return (sealed, raw) if len(raw) <= PACK_BUDGET else None
-
-
-_DIGEST_BYTES = 64
 
 
 def _whole(state: State, given: Given, cause: Cause, at: int, tools: Granted) -> Pack:
     stage = given.stage(state.stage)
     constraints, added = _constraints(stage, given, state.stage)
-    snapshot = None if starts_from_top(stage, cause) else state.snapshot
     return Pack(
         plan=str(state.plan),
         stage=state.stage,
@@ -106,33 +146,38 @@ def _whole(state: State, given: Given, cause: Cause, at: int, tools: Granted) ->
         resources=state.resources,
         inputs=state.data,
         step=state.step,
-        effects=[
-            _pack_effect(effect) for effect in state.effects if effect.status != "proposed" or effect.approval
-        ],
-        reads=[
-            PackRead(
-                tool=read.tool,
-                args=read.args,
-                result=read.result if _fresh(read.at, read.fresh_for_ms, at) and read.kept else None,
-                age_seconds=(at - read.at) / 1000,
-                read_again=not (read.kept and _fresh(read.at, read.fresh_for_ms, at)),
-            )
-            for read in state.reads
-        ],
-        answers=[
-            PackAnswer(attempt=one.attempt, id=one.id, text=one.text, value=one.value, by=one.by)
-            for one in state.questions
-            if one.answered
-        ],
-        feedback=[Feedback(attempt=one.attempt, kind=one.kind, text=one.text) for one in state.feedback],
-        left_out=state.reads_left_out,
-        snapshot=snapshot
-        and PackSnapshot(attempt=snapshot.attempt, data=snapshot.data, counters=snapshot.counters),
+        effects=[_pack_effect(effect) for effect in state.effects if _concerns(effect, state.step)],
+        left_out=state.left_out,
         attempt=state.attempt + 1,
         cause=cause,
         deadline=state.deadline,
         trace=state.trace,
+        **_local(state, stage, cause, at),
     )
+
+
+def _local(state: State, stage: Stage, cause: Cause, at: int) -> dict[str, Any]:
+    """Return what this step has gathered so far, for the agent; in a settle attempt none runs."""
+    if cause == "settle":
+        return {}
+    kept = None if starts_from_top(stage, cause) else state.snapshot
+    return {
+        "reads": [_pack_read(read, at) for read in state.reads],
+        "answers": [
+            PackAnswer(attempt=one.attempt, id=one.id, text=one.text, value=one.value, by=one.by)
+            for one in state.questions
+            if one.answered
+        ],
+        "feedback": [Feedback(attempt=one.attempt, kind=one.kind, text=one.text) for one in state.feedback],
+        "snapshot": kept and PackSnapshot(attempt=kept.attempt, data=kept.data, counters=kept.counters),
+    }
+
+
+def _concerns(effect: Effect, step: int) -> bool:
+    """Whether an effect is told: what happened, and of this step also what is open or was decided otherwise."""
+    if effect.step != step:
+        return effect.status == "done"
+    return effect.status != "proposed" or effect.approval is not None
 
 
 def starts_from_top(stage: Stage, cause: Cause) -> bool:
@@ -176,7 +221,7 @@ def _pack_tool(grant: Grant, tool_digest: str, spec: ToolSpec) -> PackTool:
 
 
 def _pack_effect(effect: Effect) -> PackEffect:
-    args = effect.edited or effect.args
+    args = effect.args if effect.edited is None else effect.edited
     return PackEffect(
         effect_id=effect.effect_id,
         step=effect.step,
@@ -185,23 +230,36 @@ def _pack_effect(effect: Effect) -> PackEffect:
         args=args,
         result=effect.result,
         error=effect.error,
-        omitted=args is None or (effect.result is None and effect.result_seq is not None),
+        omitted=args is None or effect.result_out,
     )
 
 
-def _fresh(at: int, fresh_for_ms: int | None, now: int) -> bool:
-    return fresh_for_ms is None or now - at <= fresh_for_ms
+def _pack_read(read: Read, now: int) -> PackRead:
+    fresh = read.kept and (read.fresh_for_ms is None or now - read.at <= read.fresh_for_ms)
+    return PackRead(
+        tool=read.tool,
+        args=read.args,
+        result=read.result if fresh else None,
+        age_seconds=(now - read.at) / 1000,
+        read_again=not fresh,
+    )
 
 
-def _thin(pack: Pack, part: Literal["reads", "effects", "feedback", "answers"]) -> Pack:
-    """Leave out the oldest entries of one part until the pack fits; unknown effects always stay."""
-    over = len(encode(pack)) + _DIGEST_BYTES - PACK_BUDGET
+def _thin(pack: Pack, part: Part, over: int) -> Pack:
+    """Leave out the oldest entries of one part until the pack is smaller by `over` bytes.
+
+    What the attempt is about stays: unknown effects, and the answers to the newest questions.
+    """
     entries: list[Any] = list(getattr(pack, part))
-    left_out = pack.left_out
-    while entries and over > 0:
-        index = next((n for n, one in enumerate(entries) if getattr(one, "status", "") != "unknown"), None)
-        if index is None:
-            break
-        over -= len(encode(entries.pop(index))) + 1
-        left_out += 1
-    return replace(pack, left_out=left_out, **{part: entries})
+    newest = max((one.attempt for one in pack.answers), default=0)
+    kept: list[Any] = []
+    for entry in entries:
+        stays = (part == "effects" and entry.status == "unknown") or (
+            part == "answers" and entry.attempt == newest
+        )
+        if over <= 0 or stays:
+            kept.append(entry)
+        else:
+            over -= len(encode(entry)) + 1
+    left_out = pack.left_out + len(entries) - len(kept)
+    return replace(pack, left_out=left_out, **{part: kept})

@@ -1,29 +1,47 @@
 """What people decide: answers to questions and resolutions of tickets, as far as the plan allows (DESIGN §9)."""
 
-from typing import Any
+from typing import Any, assert_never
 
-from passdown.broker.core.advance import advance, move, withdraw_tickets
-from passdown.broker.core.claims import check_output
+from passdown.broker.core.advance import advance, move
+from passdown.broker.core.bounds import (
+    ARGS_BUDGET,
+    DATA_LIMIT,
+    SMALL_ANSWER,
+    require_room,
+)
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Decision, as_object, grant_of
+from passdown.broker.core.packing import grant_now
+from passdown.broker.core.returning import check_output
 from passdown.broker.core.state import Asked, Effect, Ticket
+from passdown.broker.core.tickets import end
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
-from passdown.contracts.codec import RETURN_BUDGET, check, encode
+from passdown.contracts.codec import RETURN_BUDGET, STATE_BUDGET, check, clean_text, encode
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Denied, NotFound
 from passdown.contracts.ids import identity_digest
-from passdown.contracts.plans import END, moves
+from passdown.contracts.plans import END, Grant, moves
 from passdown.contracts.schema import problems
 from passdown.contracts.tools import ToolSpec, action_digest, identity_of, narrow
+
+#: What the state may grow to with an answer or an output; the return that follows still fits.
+_ANSWERED_LIMIT = STATE_BUDGET - RETURN_BUDGET
 
 
 def answer(draft: Draft, body: cmd.Answer) -> Decision:
     """Answer one open question by its name (step, attempt, id); the last answer lets the step go on."""
-    asked = draft.state.questions if body.step == draft.state.step else []
+    state = draft.state
+    name = f"{body.attempt}/{clean_text(body.id, 100)}"
+    if body.step != state.step:
+        name += f" of step {body.step}"
+    if state.over or state.ending:
+        raise Conflict(
+            f"question {name} is no longer open", "", f"the session is {state.ending or state.status}"
+        )
+    asked = state.questions if body.step == state.step else []
     question = next((one for one in asked if (one.attempt, one.id) == (body.attempt, body.id)), None)
-    name = f"{body.attempt}/{body.id}"
     if question is None:
-        known = ", ".join(f"{one.attempt}/{one.id}" for one in draft.state.questions if not one.answered)
+        known = ", ".join(f"{one.attempt}/{one.id}" for one in state.questions if not one.answered)
         raise NotFound("open question", name, f"open are: {known or 'none'}")
     if question.answered:
         raise Conflict(f"question {name} is answered", question.by, encode(question.value).decode()[:200])
@@ -39,10 +57,12 @@ def _provide(draft: Draft, question: Asked, value: Any) -> None:
     if found:
         raise ContractError("answer", "; ".join(found), pointer=f"/{question.id}")
     draft.add(ev.InputProvided(attempt=question.attempt, id=question.id, value=value))
+    if len(encode(value)) > SMALL_ANSWER:
+        require_room(draft.state, "answer", _ANSWERED_LIMIT)
 
 
 def _close_question_ticket(draft: Draft, attempt: int) -> None:
-    if any(one.attempt == attempt and not one.answered for one in draft.state.questions):
+    if draft.state.unanswered():
         return
     for ticket in draft.state.tickets:
         if ticket.kind == "question" and ticket.about == str(attempt):
@@ -58,17 +78,7 @@ def _check_value(value: Any, *, what: str) -> None:
 
 def resolve(draft: Draft, body: cmd.Resolve) -> Decision:
     """Decide a ticket. Raises Conflict where it is not open at that version, Denied where it may not be."""
-    state = draft.state
-    ticket = state.ticket(body.ticket_no)
-    if ticket is None:
-        known = body.ticket_no <= state.tickets_opened
-        if not known:
-            raise NotFound("ticket", f"{state.session_id}/{body.ticket_no}")
-        raise Conflict(
-            f"ticket {state.session_id}/{body.ticket_no} is no longer open", "", "see the log for who decided"
-        )
-    if ticket.version != body.version:
-        raise Conflict(f"ticket {body.ticket_no} is at version {ticket.version}, not {body.version}")
+    ticket = _open_ticket(draft, body)
     if body.resolution not in ticket.actions:
         allowed = ", ".join(ticket.actions)
         raise Denied(draft.command.by, f"{body.resolution} this {ticket.kind} ticket", f"it allows {allowed}")
@@ -76,6 +86,22 @@ def resolve(draft: Draft, body: cmd.Resolve) -> Decision:
     _decide(draft, body, ticket)
     advance(draft)
     return draft.decision()
+
+
+def _open_ticket(draft: Draft, body: cmd.Resolve) -> Ticket:
+    state = draft.state
+    name = f"{state.session_id}/{body.ticket_no}"
+    ticket = state.ticket(body.ticket_no)
+    if ticket is None:
+        if not 0 < body.ticket_no <= state.tickets_opened:
+            raise NotFound("ticket", name)
+        first = next((one for one in state.decided if one.ticket_no == body.ticket_no), None)
+        if first is None:
+            raise Conflict(f"ticket {name} is no longer open", "", "see the log for who decided")
+        raise Conflict(f"ticket {name} is no longer open", first.by, first.how)
+    if ticket.version != body.version:
+        raise Conflict(f"ticket {ticket.ticket_no} is at version {ticket.version}, not {body.version}")
+    return ticket
 
 
 def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
@@ -88,9 +114,7 @@ def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
             _four_eyes(draft, ticket)
             draft.add(_resolved(body))
         case "complete":
-            output = as_object(body.value)
-            check_output(draft, body.value, None)
-            draft.add(_resolved(body, value=output))
+            _complete(draft, body)
         case "send-back":
             if not (body.value or body.note):
                 raise ContractError("resolution", "send-back says what to do better", pointer="/value")
@@ -101,38 +125,49 @@ def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
             move(draft, target, "redirect")
         case "cancel":
             draft.add(_resolved(body))
-            end(draft, "cancelled", body.note or "cancelled by a person")
+            end(draft, "cancelled", clean_text(body.note, 500) or "cancelled by a person")
         case "done" | "not-done":
             _settle_by_person(draft, body, ticket)
+        case _:
+            assert_never(body.resolution)
 
 
 def _resolved(body: cmd.Resolve, **more: Any) -> ev.TicketResolved:
     fields: dict[str, Any] = {"value": body.value, **more}
-    return ev.TicketResolved(ticket_no=body.ticket_no, resolution=body.resolution, note=body.note, **fields)
+    return ev.TicketResolved(
+        ticket_no=body.ticket_no, resolution=body.resolution, note=clean_text(body.note), **fields
+    )
 
 
 def _answer_all(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
     """Answer the questions of a ticket at once; each answer names its question."""
     given = as_object(body.value)
     mine = [one for one in draft.state.questions if str(one.attempt) == ticket.about and not one.answered]
-    missing = [one.id for one in mine if one.id not in given]
-    surplus = [name for name in given if name not in {one.id for one in mine}]
-    if missing or surplus or given is not body.value:
-        raise ContractError(
-            "answer", f"expected an object with {', '.join(one.id for one in mine)}", pointer="/value"
-        )
+    if given is not body.value or set(given) != {one.id for one in mine}:
+        names = ", ".join(one.id for one in mine)
+        raise ContractError("answer", f"expected an object with {names}", pointer="/value")
     for question in mine:
         _provide(draft, question, given[question.id])
-    draft.add(_resolved(body))
+    draft.add(_resolved(body, value=None))
+
+
+def _complete(draft: Draft, body: cmd.Resolve) -> None:
+    """Take a person's output for the stage."""
+    output = as_object(body.value)
+    check_output(draft, body.value, None)
+    size = len(encode({**draft.state.data, **output}))
+    if size > DATA_LIMIT:
+        raise BudgetExceeded("session inputs with this output", size, DATA_LIMIT)
+    draft.add(_resolved(body, value=output))
 
 
 def _four_eyes(draft: Draft, ticket: Ticket) -> Effect:
     """Return the proposed effect; no one approves what they proposed or initiated (DESIGN §6)."""
-    effect = draft.state.effect(ticket.about)
-    if effect is None or effect.status != "proposed":
+    state, by = draft.state, draft.command.by
+    effect = state.effect(ticket.about)
+    if effect is None or effect.status != "proposed" or effect.step != state.step:
         raise Conflict(f"the action of ticket {ticket.ticket_no} is no longer pending")
-    by = draft.command.by
-    if by in (effect.by, draft.state.by):
+    if by in (effect.by, state.by):
         what = "proposed" if by == effect.by else "initiated"
         raise Denied(by, f"decide on {effect.tool}", f"whoever {what} an action does not approve it")
     return effect
@@ -140,28 +175,42 @@ def _four_eyes(draft: Draft, ticket: Ticket) -> Effect:
 
 def _approve(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
     effect = _four_eyes(draft, ticket)
-    grant = grant_of(draft.stage, effect.tool)
-    seconds = grant.approval_seconds if grant else 86_400.0
+    grant = _grant(draft, effect)
     action, identity = ticket.action, None
     if body.resolution == "edit":
-        action, identity = _edited(draft, effect, body.value)
-    draft.add(_resolved(body, valid_until=draft.at + int(seconds * 1000), action=action, identity=identity))
+        action, identity = _edited(draft, effect, grant, body.value)
+    until = draft.at + int(grant.approval_seconds * 1000)
+    draft.add(_resolved(body, valid_until=until, action=action, identity=identity))
+    require_room(draft.state, "edit", _ANSWERED_LIMIT)
 
 
-def _edited(draft: Draft, effect: Effect, value: Any) -> tuple[str, dict[str, Any]]:
+def _grant(draft: Draft, effect: Effect) -> Grant:
+    """Return what the stage grants of the effect's tool. One that was withdrawn meanwhile is denied at its call."""
+    pinned = grant_of(draft.stage, effect.tool)
+    if pinned is None:
+        raise Denied(
+            draft.command.by, f"approve {effect.tool}", f"stage {draft.state.stage} does not grant it"
+        )
+    return grant_now(draft.given, draft.state.stage, pinned)[0] or pinned
+
+
+def _edited(draft: Draft, effect: Effect, grant: Grant, value: Any) -> tuple[str, dict[str, Any]]:
     """Check changed arguments; they may not turn the action into another effect that exists already."""
     args = as_object(value)
     if args is not value:
         raise ContractError("edit", "the changed arguments are a JSON object", pointer="/value")
+    size = len(encode(args))
+    if size > ARGS_BUDGET:
+        raise BudgetExceeded("effect arguments", size, ARGS_BUDGET)
     spec = _spec(draft, effect)
-    grant = grant_of(draft.stage, effect.tool)
-    found = problems(narrow(spec.params, grant.params if grant else {}), args)
+    found = problems(narrow(spec.params, grant.params), args)
     if found:
         raise ContractError("edit", "; ".join(found), pointer="/value")
     identity = identity_of(spec, args)
     short = identity_digest(identity)
     for other in draft.state.effects:
-        if other.effect_id != effect.effect_id and other.tool == effect.tool and other.identity == short:
+        same = other.effect_id != effect.effect_id and other.tool == effect.tool
+        if same and short != effect.identity and short in (other.identity, other.edited_identity):
             raise Conflict("the edit would make it another effect", other.effect_id, other.status)
     return action_digest(effect.effect_id, effect.tool, args), identity
 
@@ -178,15 +227,18 @@ def _allowed_target(draft: Draft, value: Any) -> str:
     state = draft.state
     allowed = {state.stage, *moves(draft.stage).values(), *state.entries} - {END}
     if not isinstance(value, str) or value not in allowed:
-        raise Denied(
-            draft.command.by, f"redirect to {value!r}", f"the plan allows {', '.join(sorted(allowed))}"
-        )
+        names = ", ".join(sorted(allowed))
+        raise Denied(draft.command.by, f"redirect to {value!r}", f"the plan allows {names}")
     return value
 
 
 def _settle_by_person(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
-    done = body.resolution == "done"
+    """Record what a person says about an effect; nothing more where the ledger says the same by now."""
     draft.add(_resolved(body))
+    effect = draft.state.effect(ticket.about)
+    done = body.resolution == "done"
+    if effect is None or (effect.status != "unknown" and (effect.status == "done") == done):
+        return
     draft.add(
         ev.EffectSettled(
             effect_id=ticket.about,
@@ -196,16 +248,3 @@ def _settle_by_person(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
             how="person",
         )
     )
-    for other in draft.state.tickets:
-        if other.kind == "approval" and other.about == ticket.about:
-            draft.add(ev.TicketWithdrawn(ticket_no=other.ticket_no, why="a person said what happened"))
-
-
-def end(draft: Draft, status: ev.EndingStatus, reason: str) -> None:
-    """End the session, or record that it will end once what is open outside is settled (DESIGN §6)."""
-    if draft.state.unfinished():
-        draft.add(ev.Ending(status=status, reason=reason))
-        withdraw_tickets(draft, reason)
-        return
-    withdraw_tickets(draft, reason)
-    draft.add(ev.Cancelled(reason=reason) if status == "cancelled" else ev.Expired(reason=reason))

@@ -30,7 +30,7 @@ Status = Literal[
 
 TERMINAL: frozenset[Status] = frozenset({"done", "refused", "failed", "cancelled", "expired"})
 
-#: The A2A task state that a client of that protocol would be shown (DESIGN §5).
+#: Status → A2A task state (DESIGN §5); an approval is told apart by `a2a_state`.
 A2A_STATE: dict[str, str] = {
     "queued": "submitted",
     "running": "working",
@@ -45,45 +45,62 @@ A2A_STATE: dict[str, str] = {
     "expired": "failed",
 }
 
-_OPEN: tuple[Status, ...] = ("queued", "running", "waiting-input", "waiting-human")
-_ANY: tuple[Status, ...] = (*_OPEN, "done", "refused", "failed", "cancelled", "expired")
 _RESTING: tuple[Status, ...] = ("queued", "waiting-input", "waiting-human")
+_OPEN: tuple[Status, ...] = ("running", *_RESTING)
+_ALL: tuple[Status, ...] = (*_OPEN, "done", "refused", "failed", "cancelled", "expired")
 
-#: Event → (the statuses in which it may occur, the statuses that it may lead to; () for: unchanged).
-#: An empty first part means that the event opens the log. The diagram in the docs is drawn from this.
-TRANSITIONS: dict[str, tuple[tuple[Status, ...], tuple[Status, ...]]] = {
-    "SessionOpened": ((), ("queued",)),
-    "StageEntered": (_RESTING, ("queued",)),
-    "PackIssued": ((*_RESTING, "failed"), ("queued",)),
-    "Claimed": (("queued",), ("running",)),
-    "ClaimReleased": (("running",), _RESTING),
-    "LeaseLost": (("running",), _RESTING),
-    "Checkpointed": (("running",), ()),
-    "ToolCalled": (("running",), ()),
-    "ToolDenied": (("running",), ()),
-    "EffectProposed": (("running",), _RESTING),
-    "EffectIntended": (("running",), ()),
-    "EffectDone": (_ANY, _RESTING),
-    "EffectFailed": (_ANY, _RESTING),
-    "EffectUnknown": (_OPEN, ()),
-    "EffectSettled": (_ANY, _RESTING),
-    "Returned": (("running",), _RESTING),
-    "ReturnFenced": (_ANY, ()),
-    "ReturnRejected": (_OPEN, _RESTING),
-    "InputRequested": (_RESTING, ("waiting-input",)),
-    "InputProvided": (_OPEN, _RESTING),
-    "Escalated": (_RESTING, ()),
-    "TicketOpened": (_ANY, ("waiting-human",)),
-    "TicketResolved": (_ANY, _RESTING),
-    "TicketWithdrawn": (_ANY, _RESTING),
-    "Paused": (_OPEN, _RESTING),
-    "Resumed": (_OPEN, ()),
-    "Ending": (_OPEN, _RESTING),
-    "Completed": (_RESTING, ("done",)),
-    "Refused": (_RESTING, ("refused",)),
-    "Failed": (_RESTING, ("failed",)),
-    "Cancelled": (_OPEN, ("cancelled",)),
-    "Expired": (_OPEN, ("expired",)),
+Moves = dict[Status, tuple[Status, ...]]
+
+
+def _stays(*statuses: Status) -> Moves:
+    return {status: (status,) for status in statuses}
+
+
+def _leads(froms: tuple[Status, ...], *targets: Status) -> Moves:
+    return dict.fromkeys(froms, targets)
+
+
+_IDLE: tuple[Status, ...] = ("queued", "waiting-human")
+_CLAIM_ENDS = _leads(("running",), *_IDLE)
+#: A settle pack that is no longer needed leaves the queue; what else is open shows then.
+_PACK_GOES = _leads(("queued",), *_IDLE)
+_TICKET_GOES = _leads(("waiting-human",), *_IDLE)
+
+#: Event → status in which it may occur → the statuses that it may leave behind. What is not here is refused.
+#: `SessionOpened` opens the log. The diagram in the docs is drawn from this (`diagram`).
+TRANSITIONS: dict[str, Moves] = {
+    "SessionOpened": {},
+    "StageEntered": _stays(*_IDLE),
+    "PackIssued": _leads((*_IDLE, "failed"), "queued"),
+    "Claimed": _leads(("queued",), "running"),
+    "ClaimReleased": _CLAIM_ENDS,
+    "LeaseLost": _CLAIM_ENDS,
+    "Checkpointed": _stays("running"),
+    "ToolCalled": _stays("running"),
+    "ToolDenied": _stays("running"),
+    "EffectProposed": _CLAIM_ENDS,
+    "EffectIntended": _stays("running"),
+    "EffectDone": {**_stays(*_ALL), **_PACK_GOES},
+    "EffectFailed": {**_stays(*_ALL), **_PACK_GOES},
+    "EffectUnknown": _stays("running"),
+    "EffectSettled": _stays(*_ALL),
+    "Returned": _CLAIM_ENDS,
+    "ReturnFenced": _stays(*_ALL),
+    "ReturnRejected": {**_CLAIM_ENDS, **_stays(*_IDLE)},
+    "InputRequested": _leads(_IDLE, "waiting-input"),
+    "InputProvided": _leads(("waiting-input",), *_RESTING),
+    "Escalated": _stays(*_IDLE),
+    "TicketOpened": {**_stays(*_ALL), **_leads(("queued",), *_IDLE)},
+    "TicketResolved": {**_stays(*_ALL), **_TICKET_GOES, **_leads(("waiting-input",), *_RESTING)},
+    "TicketWithdrawn": {**_stays(*_OPEN), **_TICKET_GOES},
+    "Paused": {**_stays(*_OPEN), **_PACK_GOES},
+    "Resumed": _stays(*_OPEN),
+    "Ending": _stays("running", *_IDLE),
+    "Completed": _leads(_IDLE, "done"),
+    "Refused": _leads(_IDLE, "refused"),
+    "Failed": _leads(("queued",), "failed"),
+    "Cancelled": _leads(_OPEN, "cancelled"),
+    "Expired": _leads(_OPEN, "expired"),
 }
 
 
@@ -132,9 +149,10 @@ class Approval(Record, frozen=True, kw_only=True):
 class Effect(Record, frozen=True, kw_only=True):
     """A row of the ledger (DESIGN §6).
 
-    ``args`` and ``result`` are None where they are large or old; then ``args_seq`` and ``result_seq``
-    name the events that hold them. ``claims`` are the claims that intended it, the last one last;
-    ``attempts`` counts them. ``edited`` are a person's arguments, which run in place of ``args``.
+    What is large or old stands in the log only: ``args`` is None then, and ``args_seq`` names its event;
+    ``result_out`` says so of the result, which the event ``result_seq`` holds. ``weight`` is what the row
+    still holds of these, in bytes. ``claims`` are the claims that intended it, the last one last.
+    ``edited`` are a person's arguments, which run in place of ``args``. ``touched`` is the last event on it.
     """
 
     effect_id: str
@@ -151,7 +169,9 @@ class Effect(Record, frozen=True, kw_only=True):
     args_seq: int
     result: Any = None
     result_seq: int | None = None
+    result_out: bool = False
     error: str = ""
+    weight: int = 0
     claims: list[str] = []
     attempts: int = 0
     repeat: bool = False
@@ -201,6 +221,14 @@ class Ticket(Record, frozen=True, kw_only=True):
     opened_at: int
 
 
+class Decided(Record, frozen=True, kw_only=True):
+    """How one of the latest tickets ended, and who ended it: whoever comes second is told."""
+
+    ticket_no: int
+    by: str
+    how: str
+
+
 class FeedbackItem(Record, frozen=True, kw_only=True):
     """Why an attempt of this step did not count."""
 
@@ -210,11 +238,15 @@ class FeedbackItem(Record, frozen=True, kw_only=True):
 
 
 class Owed(Record, frozen=True, kw_only=True):
-    """A pack that will be issued once nothing stands in its way, not before ``at``."""
+    """A pack that will be issued once nothing stands in its way, not before ``at``.
+
+    ``lost``: its claim was lost, so `recovery` applies; ``denied``: a person said no, so `on_denied` does.
+    """
 
     cause: Cause
     at: int
     lost: bool = False
+    denied: bool = False
 
 
 class Outcome(Record, frozen=True, kw_only=True):
@@ -227,7 +259,11 @@ class Outcome(Record, frozen=True, kw_only=True):
 
 
 class State(Record, frozen=True, kw_only=True):
-    """A session, as of event ``seq``. ``head`` is the digest of that event; ``data`` the overlaid inputs."""
+    """A session, as of event ``seq``. ``head`` is the digest of that event; ``data`` the overlaid inputs.
+
+    ``failures`` and ``settles_lost`` bound the attempts of this step; ``lost`` counts its lost claims, also
+    those that a person or an operator forgave. ``left_out`` counts what of this step only the log still has.
+    """
 
     spec: str = STATE_SPEC
     session_id: str
@@ -262,11 +298,12 @@ class State(Record, frozen=True, kw_only=True):
     snapshot: Snapshot | None = None
     effects: list[Effect] = []
     reads: list[Read] = []
-    reads_left_out: int = 0
+    left_out: int = 0
     questions: list[Asked] = []
     feedback: list[FeedbackItem] = []
     tickets: list[Ticket] = []
     tickets_opened: int = 0
+    decided: list[Decided] = []
     #: The accepted return, or a person's output, whose consequences are not drawn yet.
     kept: Return | None = None
     completed: dict[str, Any] | None = None
@@ -301,6 +338,14 @@ class State(Record, frozen=True, kw_only=True):
         """Return the effects that must be settled."""
         return [effect for effect in self.effects if effect.status == "unknown"]
 
+    def unanswered(self) -> bool:
+        """Whether a question of this step waits for its answer."""
+        return any(not question.answered for question in self.questions)
+
+    def settling(self) -> bool:
+        """Whether the present attempt only asks the tools what happened."""
+        return self.issued is not None and self.issued.cause == "settle"
+
 
 def resting_status(state: State) -> Status:
     """Return the status of an open session from its facts: who has to act next."""
@@ -308,8 +353,12 @@ def resting_status(state: State) -> Status:
         return "running"
     if state.issued:
         return "queued"
-    if any(ticket.kind != "question" for ticket in state.tickets):
-        return "waiting-human"
-    if any(not question.answered for question in state.questions):
+    if state.unanswered():
         return "waiting-input"
-    return "queued"
+    return "waiting-human" if state.tickets else "queued"
+
+
+def a2a_state(state: State) -> str:
+    """Return the A2A task state that a client of that protocol is shown (DESIGN §5)."""
+    approval = state.status == "waiting-human" and any(ticket.kind == "approval" for ticket in state.tickets)
+    return "auth-required" if approval and not state.paused else A2A_STATE[state.shown_status]

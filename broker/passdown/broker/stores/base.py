@@ -97,6 +97,9 @@ class Commit(Record, frozen=True, kw_only=True):
     #: "cancel": `renew` answers *cancelled* and no longer extends it; it still falls due.
     #: "tell": the claim is over; `renew` answers *cancelled* until it would have run out, it never falls due.
     lease: Lease | Literal["end", "cancel", "tell"] | None = None
+    #: How many registrations the decision knew of, where it issues a pack: Stale where there were more by then,
+    #: for a pack carries what is registered now (DESIGN §7). None: that does not matter.
+    catalog: int | None = None
 
 
 class Committed(Record, frozen=True, kw_only=True, tag=True):
@@ -114,7 +117,7 @@ class Repeated(Record, frozen=True, kw_only=True, tag=True):
 
 
 class Stale(Record, frozen=True, kw_only=True, tag=True):
-    """Nothing was written: the version moved on (or, with ``clash``, the command id has another content)."""
+    """Nothing was written: the version or the catalog moved on (or, with ``clash``, the command id has another content)."""
 
     version: int
     clash: bool = False

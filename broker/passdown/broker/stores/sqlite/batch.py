@@ -126,12 +126,16 @@ class Batch:
             if was.command_digest == commit.command_digest:
                 return Repeated(reply=was.reply)
             return Stale(version=was.version, clash=True)
-        if was.version != commit.expected:
+        if was.version != commit.expected or self._catalog_moved_on(commit):
             return Stale(version=was.version)
         self._touched.add(session_id)
         self._write(was.n or self._next_number(), was, commit)
         version = commit.expected + len(commit.events)
         return Committed(version=version, now=self.now, ring=self._ring(was, commit, taking))
+
+    def _catalog_moved_on(self, commit: Commit) -> bool:
+        known = commit.catalog
+        return known is not None and self._cursor.execute(sql.CATALOG_VERSION).fetchone()[0] != known
 
     def _write(self, n: int, was: _Standing, commit: Commit) -> None:
         role, score, dues = was.queued_role, was.queued_score, was.dues

@@ -1,0 +1,85 @@
+"""One command of each kind, as the state in which it is sent calls for."""
+
+from collections.abc import Callable
+
+from passdown.broker.core.decide import dues
+from passdown.contracts import commands as cmd
+from passdown.contracts.errors import PassdownError
+from passdown.contracts.plans import plan_ref
+from tests.unit.core.spec import AGENT, ANN, BOB, TICK, Phase, Session
+
+Made = Callable[[Session], tuple[cmd.Body, str]]
+
+
+def _report(session: Session, phase: Phase) -> tuple[cmd.Body, str]:
+    row = session.state.effects[0] if session.state.effects else None
+    effect_id = row.effect_id if row else f"{session.id}.e-none"
+    claim = row.claims[-1] if row and row.claims else session.fence.claim_id
+    return cmd.Report(effect_id=effect_id, claim_id=claim, phase=phase, result={"id": 1}, error="e"), AGENT
+
+
+def _answer(session: Session) -> tuple[cmd.Body, str]:
+    asked = session.state.questions[0] if session.state.questions else None
+    body = cmd.Answer(step=session.state.step, attempt=asked.attempt if asked else 1, id="why", value="so")
+    return body, ANN
+
+
+def _resolve(session: Session) -> tuple[cmd.Body, str]:
+    """The first thing that the newest ticket allows; where there is none, what was never opened is decided."""
+    if not session.state.tickets:
+        return cmd.Resolve(ticket_no=99, resolution="cancel"), BOB
+    ticket = session.state.tickets[-1]
+    value = {"why": 1, "when": 2} if ticket.kind == "question" else {}
+    return cmd.Resolve(ticket_no=ticket.ticket_no, resolution=ticket.actions[0], value=value), BOB
+
+
+def _due(session: Session, kind: cmd.DueKind) -> tuple[cmd.Body, str]:
+    if kind == "lease":
+        return cmd.Due(kind=kind, subject=session.fence.claim_id, due_at=0), TICK
+    found = next((one for one in dues(session.state) if one.kind == kind), None)
+    session.at = max(session.at, found.at if found else 0)
+    return cmd.Due(kind=kind, subject=found.subject if found else "1", due_at=found.at if found else 0), TICK
+
+
+COMMANDS: dict[str, Made] = {
+    "submit": lambda s: (cmd.Submit(key=s.key, plan=plan_ref(s.plan), inputs={"order": "4711"}), ANN),
+    "claim": lambda s: (
+        cmd.Claim(fence=s.next_fence(), pack_digest=s.state.issued.digest if s.state.issued else "0" * 64),
+        AGENT,
+    ),
+    "release": lambda s: (cmd.Release(fence=s.fence), AGENT),
+    "checkpoint": lambda s: (cmd.Checkpoint(fence=s.fence, number=1, data={"n": 1}), AGENT),
+    "note": lambda s: (
+        cmd.NoteTools(fence=s.fence, number=1, notes=[cmd.ToolNote(tool="x", args={})]),
+        AGENT,
+    ),
+    "intend": lambda s: (s.intent("mail", {"to": "x"}), AGENT),
+    "report done": lambda s: _report(s, "done"),
+    "report failed": lambda s: _report(s, "failed"),
+    "report unknown": lambda s: _report(s, "unknown"),
+    "settle": lambda s: (cmd.Settle(fence=s.fence, verdicts=[]), AGENT),
+    "give": lambda s: (s.body({"go": 1}), AGENT),
+    "fail": lambda s: (cmd.Fail(fence=s.fence, problem="boom"), AGENT),
+    "answer": _answer,
+    "resolve": _resolve,
+    "cancel": lambda s: (cmd.Cancel(seen=s.state.seq), ANN),
+    "pause": lambda s: (cmd.Pause(seen=s.state.seq), ANN),
+    "resume": lambda s: (cmd.Resume(seen=s.state.seq), ANN),
+    "retry": lambda s: (cmd.Retry(seen=s.state.seq), ANN),
+    "due lease": lambda s: _due(s, "lease"),
+    "due deadline": lambda s: _due(s, "deadline"),
+    "due retry-at": lambda s: _due(s, "retry-at"),
+    "due resume-at": lambda s: _due(s, "resume-at"),
+}
+
+
+def outcome(session: Session, command: str) -> str:
+    """Return what a command leads to here: its events, its error, ``nothing``, or ``Error(events)`` if recorded."""
+    body, by = COMMANDS[command](session)
+    session.last = []
+    try:
+        session.do(body, by)
+    except PassdownError as error:
+        events = ",".join(type(one).__name__ for one in session.last)
+        return f"{type(error).__name__}({events})" if events else type(error).__name__
+    return " ".join(type(one).__name__ for one in session.last) or "nothing"

@@ -1,0 +1,89 @@
+"""One event of each type, made to fit the session that it is shown to."""
+
+from typing import Any
+
+from passdown.contracts import events as ev
+from passdown.contracts import reserved
+from passdown.contracts.plans import plan_ref
+from passdown.contracts.returns import DoneReturn, Fence
+from tests.unit.core.spec import Session
+
+
+def written(session: Session) -> dict[str, ev.Event]:
+    """Return a sample of each event that this version writes, by name."""
+    state = session.state
+    claim = state.claim.claim_id if state.claim else "claim-001"
+    effect = state.effects[0].effect_id if state.effects else f"{session.id}.e-none"
+    ticket = state.tickets[-1].ticket_no if state.tickets else 1
+    body = DoneReturn(**session.bound(), output={})
+    fence = Fence(step=1, attempt=1, claim_id="claim-000")
+    call: dict[str, Any] = {
+        "effect_id": effect,
+        "tool": "mail",
+        "tool_digest": "d",
+        "args": {},
+        "identity": "i",
+        "n": 1,
+    }
+    found: list[ev.Event] = [
+        ev.SessionOpened(
+            session_id=session.id, task_id="t", task_name="t", key="k", plan=plan_ref(session.plan), inputs={}
+        ),
+        ev.StageEntered(stage="tell", step=state.step + 1, reason="done"),
+        ev.PackIssued(
+            step=state.step,
+            attempt=state.attempt + 1,
+            cause="retry",
+            role="worker",
+            digest="d",
+            bytes=1,
+            lease_ms=1,
+        ),
+        ev.Claimed(attempt=state.attempt, claim_id="claim-009"),
+        ev.ClaimReleased(claim_id=claim, reason="r"),
+        ev.LeaseLost(claim_id=claim, retry_at=session.at),
+        ev.Checkpointed(claim_id=claim, data={}),
+        ev.EffectProposed(**call, action="a", why="w", claim_id=claim),
+        ev.EffectIntended(**call, claim_id=claim),
+        ev.EffectDone(effect_id=effect),
+        ev.EffectFailed(effect_id=effect, error="e"),
+        ev.EffectUnknown(effect_id=effect, why="w"),
+        ev.EffectSettled(effect_id=effect, status="done"),
+        ev.ToolCalled(tool="t", args={}, args_digest="a", result_digest="r"),
+        ev.ToolDenied(tool="t", why="w"),
+        ev.Returned(body=body),
+        ev.ReturnFenced(fence=fence, digest="d", why="w"),
+        ev.ReturnRejected(claim_id=claim, kind="error", problem="p", retry_at=session.at),
+        ev.InputRequested(attempt=1, questions=[], ask="producer"),
+        ev.InputProvided(attempt=1, id="why", value=1),
+        ev.Escalated(reason="r"),
+        ev.TicketOpened(
+            ticket_no=state.tickets_opened + 1, kind="failure", queue="q", why="w", actions=["cancel"]
+        ),
+        ev.TicketResolved(ticket_no=ticket, resolution="done"),
+        ev.TicketWithdrawn(ticket_no=ticket, why="w"),
+        ev.Paused(),
+        ev.Resumed(),
+        ev.Ending(status="cancelled", reason="r"),
+        ev.Cancelled(reason="r"),
+        ev.Expired(reason="r"),
+        ev.Completed(),
+        ev.Refused(reason="r"),
+        ev.Failed(reason="r"),
+    ]
+    return {type(one).__name__: one for one in found}
+
+
+def reserved_ones() -> list[ev.Event]:
+    """Return a sample of each event that a later version writes."""
+    return [
+        reserved.TicketClaimed(ticket_no=1, lease_ms=1),
+        reserved.TicketReleased(ticket_no=1),
+        reserved.TicketReassigned(ticket_no=1, to="q"),
+        reserved.TicketEscalated(ticket_no=1, level=1, queue="q"),
+        reserved.TicketExpired(ticket_no=1),
+        reserved.PenMoved(pen=1, visit_id="v"),
+        reserved.FannedOut(join_id="j", branches=1, digest="d"),
+        reserved.Joined(join_id="j", counted=1, digest="d"),
+        reserved.JoinConflict(join_id="j", fields=["f"]),
+    ]

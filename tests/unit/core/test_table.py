@@ -1,0 +1,162 @@
+"""Every command in every place where a session can stand: what it leads to, or which error.
+
+``*`` is every situation that is not named. ``Fenced(ReturnFenced)`` is refused and recorded; ``nothing``
+is taken and changes nothing.
+"""
+
+import pytest
+
+from tests.unit.core.every_command import COMMANDS, outcome
+from tests.unit.core.situations import ALL
+
+TABLE: dict[str, dict[str, str]] = {
+    "submit": {
+        "nothing": "*",
+    },
+    "claim": {
+        "Claimed": "queued, settle queued, ending settle",
+        "Fenced": "*",
+    },
+    "release": {
+        "ClaimReleased PackIssued": "running, settle running",
+        "EffectUnknown ClaimReleased PackIssued": "intended, ending",
+        "ClaimReleased": "disputed, paused running",
+        "Fenced": "*",
+    },
+    "checkpoint": {
+        "Checkpointed": "running, disputed, paused running",
+        "Conflict": "intended, settle running",
+        "Fenced": "*",
+    },
+    "note": {
+        "ToolDenied": "running, intended, settle running, disputed, paused running",
+        "Fenced": "*",
+    },
+    "intend": {
+        "EffectIntended": "running, intended, disputed, paused running",
+        "Conflict": "settle running",
+        "Fenced": "*",
+    },
+    "report done": {
+        "EffectDone": "intended, settle running",
+        "EffectDone PackIssued": "settle queued",
+        "EffectDone TicketWithdrawn PackIssued": "effect ticket",
+        "EffectDone TicketWithdrawn StageEntered PackIssued": "kept return",
+        "nothing": "disputed, done, refused, failed, cancelled, expired",
+        "Fenced": "approval",
+        "EffectDone Cancelled": "ending, ending settle",
+        "EffectDone TicketWithdrawn Cancelled": "ending ticket",
+        "NotFound": "*",
+    },
+    "report failed": {
+        "EffectFailed": "intended, settle running, disputed",
+        "EffectFailed PackIssued": "settle queued",
+        "EffectFailed TicketWithdrawn PackIssued": "effect ticket",
+        "EffectFailed TicketWithdrawn ReturnRejected PackIssued": "kept return",
+        "Fenced": "approval",
+        "EffectFailed Cancelled": "ending, ending settle",
+        "EffectFailed TicketWithdrawn Cancelled": "ending ticket",
+        "EffectFailed TicketOpened": "done, refused, failed, cancelled, expired",
+        "NotFound": "*",
+    },
+    "report unknown": {
+        "EffectUnknown": "intended, ending",
+        "nothing": "settle queued, settle running, effect ticket, kept return, disputed, ending settle, ending ticket, done, refused, failed, cancelled, expired",
+        "Fenced": "approval",
+        "NotFound": "*",
+    },
+    "settle": {
+        "ClaimReleased TicketOpened": "settle running",
+        "Fenced": "*",
+    },
+    "give": {
+        "Returned StageEntered PackIssued": "running",
+        "EffectUnknown Returned PackIssued": "intended",
+        "ReturnRejected TicketOpened": "settle running",
+        "Returned StageEntered": "disputed, paused running",
+        "Fenced(ReturnFenced)": "*",
+    },
+    "fail": {
+        "ReturnRejected PackIssued": "running",
+        "EffectUnknown ReturnRejected PackIssued": "intended, ending",
+        "ReturnRejected TicketOpened": "settle running",
+        "ReturnRejected": "disputed, paused running",
+        "Fenced(ReturnFenced)": "*",
+    },
+    "answer": {
+        "InputProvided": "waiting-input, question ticket",
+        "Conflict": "ending, ending settle, ending ticket, done, refused, failed, cancelled, expired",
+        "NotFound": "*",
+    },
+    "resolve": {
+        "TicketResolved EffectSettled PackIssued": "effect ticket",
+        "TicketResolved EffectSettled StageEntered PackIssued": "kept return",
+        "TicketResolved": "disputed",
+        "InputProvided InputProvided TicketResolved PackIssued": "question ticket",
+        "TicketResolved PackIssued": "approval",
+        "TicketResolved StageEntered PackIssued": "escalation, failure, human stage",
+        "TicketResolved EffectSettled Cancelled": "ending ticket",
+        "NotFound": "*",
+    },
+    "cancel": {
+        "Ending": "intended, settle queued, settle running, effect ticket, kept return",
+        "TicketWithdrawn Cancelled": "question ticket, approval, escalation, failure, human stage",
+        "nothing": "ending, ending settle, ending ticket",
+        "Conflict": "done, refused, failed, cancelled, expired",
+        "Cancelled": "*",
+    },
+    "pause": {
+        "nothing": "paused, paused running, paused for",
+        "Conflict": "ending, ending settle, ending ticket, done, refused, failed, cancelled, expired",
+        "Paused": "*",
+    },
+    "resume": {
+        "Resumed PackIssued": "paused, paused for",
+        "Resumed": "paused running",
+        "Conflict": "done, refused, failed, cancelled, expired",
+        "nothing": "*",
+    },
+    "retry": {
+        "PackIssued": "backoff, failed",
+        "TicketWithdrawn PackIssued": "escalation, failure",
+        "Conflict": "*",
+    },
+    "due lease": {
+        "LeaseLost PackIssued": "running, settle running",
+        "EffectUnknown LeaseLost PackIssued": "intended, ending",
+        "LeaseLost": "disputed, paused running",
+        "nothing": "*",
+    },
+    "due deadline": {
+        "nothing": "*",
+    },
+    "due retry-at": {
+        "PackIssued": "backoff",
+        "nothing": "*",
+    },
+    "due resume-at": {
+        "Resumed PackIssued": "paused for",
+        "nothing": "*",
+    },
+}
+
+
+def expected(command: str, situation: str) -> str:
+    rest = ""
+    for outcome_, situations in TABLE[command].items():
+        if situation in situations.split(", "):
+            return outcome_
+        if situations == "*":
+            rest = outcome_
+    return rest
+
+
+@pytest.mark.parametrize("situation", ALL)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_a_command_leads_to(command: str, situation: str) -> None:
+    assert outcome(ALL[situation](), command) == expected(command, situation)
+
+
+def test_the_table_names_situations_that_exist() -> None:
+    named = {one for row in TABLE.values() for cell in row.values() for one in cell.split(", ")}
+    assert named - {"*"} <= set(ALL)
