@@ -42,7 +42,9 @@ def run(quick: bool) -> list[str]:
         controller = Controller(store, bell)
         broker = Broker(App(store, Transport("", {}), bell, controller), "user:bench")
         runtime = Runtime(
-            DirectGateway(controller), agents=[adder], options=Options(linger_seconds=0.0, turn_seconds=3600.0)
+            DirectGateway(controller),
+            agents=[adder],
+            options=Options(linger_seconds=0.0, turn_seconds=3600.0),
         )
         runtime.start()
         broker.register(chain(1))

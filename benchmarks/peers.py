@@ -11,7 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypedDict
 
+from dbos import DBOS
 from figures import at_least, folder, median
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, StateGraph
 from site_ import Running, chain, running
 
 ROUNDS = 5
@@ -26,9 +29,6 @@ class Count(TypedDict):
 
 def langgraph(path: Path) -> Callable[[int], None]:
     """Return what runs so many sessions in LangGraph."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
-    from langgraph.graph import END, START, StateGraph
-
     graph = StateGraph(Count)
     for n in range(STEPS):
         graph.add_node(f"s{n}", lambda state: {"x": state["x"] + 1})
@@ -53,9 +53,9 @@ def langgraph(path: Path) -> Callable[[int], None]:
 def dbos(path: Path) -> tuple[Callable[[int], None], Callable[[], None]]:
     """Return what runs so many workflows in DBOS, and what ends it."""
     logging.getLogger("dbos").setLevel(logging.ERROR)
-    from dbos import DBOS
-
-    DBOS(config={"name": "bench", "system_database_url": f"sqlite:///{path / 'dbos.db'}", "log_level": "ERROR"})
+    DBOS(
+        config={"name": "bench", "system_database_url": f"sqlite:///{path / 'dbos.db'}", "log_level": "ERROR"}
+    )
 
     @DBOS.step()
     def step(x: int) -> int:

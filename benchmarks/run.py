@@ -12,10 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import handoff  # noqa: E402
-import memory  # noqa: E402
-import peers  # noqa: E402
-import store  # noqa: E402
+import handoff
+import memory
+import peers
+import store
 
 BENCHMARKS: dict[str, Callable[[bool], list[str]]] = {
     "store": store.run,

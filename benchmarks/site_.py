@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from passdown.agents import Done, agent
+from passdown.agents import Done, Pack, SyncContext, agent
 from passdown.agents.options import Options
 from passdown.agents.runtime import Runtime
 from passdown.broker.app import App, compose
@@ -17,7 +17,7 @@ from passdown.contracts.plans import Next, Plan, Stage
 
 
 @agent("adder")
-def adder(pack, ctx):
+def adder(pack: Pack, _ctx: SyncContext) -> Done:
     """Add one."""
     return Done({"x": pack.inputs["x"] + 1})
 
@@ -25,7 +25,8 @@ def adder(pack, ctx):
 def chain(steps: int) -> Plan:
     """Return a plan of so many stages in a row."""
     stages = {
-        f"s{n}": Stage(role="adder", next=Next(to=f"s{n + 1}") if n + 1 < steps else Next()) for n in range(steps)
+        f"s{n}": Stage(role="adder", next=Next(to=f"s{n + 1}") if n + 1 < steps else Next())
+        for n in range(steps)
     }
     return Plan(name=f"chain{steps}", start="s0", stages=stages)
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from figures import at_least, folder, median
 
-from passdown.broker.stores.base import Commit, Committed, DueEntry, Enqueue, SessionRow
+from passdown.broker.stores.base import Commit, Committed, DueEntry, Enqueue
+from passdown.broker.stores.queries import SessionRow
 from passdown.broker.stores.sqlite import SqliteStore
 
 ROUNDS = 5
@@ -49,7 +50,8 @@ def writers(path: Path, count: int, each: int) -> float:
     def write(commits: list[Commit]) -> None:
         for commit in commits:
             outcomes, _ = store.commit([commit])
-            assert isinstance(outcomes[0], Committed)
+            if not isinstance(outcomes[0], Committed):
+                raise TypeError(f"a prepared commit was not written: {outcomes[0]}")
 
     threads = [threading.Thread(target=write, args=(commits,)) for commits in work]
     began = time.perf_counter()
@@ -89,6 +91,10 @@ def run(quick: bool) -> list[str]:
             one.append(writers(path / "one.db", 1, total))
             many.append(writers(path / "many.db", 32, total // 32))
             limit.append(bare(path / "bare.db", total))
-    print(f"commits/s: one writer {median(one):.0f}, 32 writers {median(many):.0f}; bare rows {median(limit):.0f}")
-    print(f"against bare one-row transactions: {median(one) / median(limit):.2f} and {median(many) / median(limit):.2f}")
+    print(
+        f"commits/s: one writer {median(one):.0f}, 32 writers {median(many):.0f}; bare rows {median(limit):.0f}"
+    )
+    print(
+        f"against bare one-row transactions: {median(one) / median(limit):.2f} and {median(many) / median(limit):.2f}"
+    )
     return at_least("32 writers / one writer", median(many) / median(one), 2.0)

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.integration.proof import assert_once, assert_sound, claims, intents
-from tests.integration.site import LEASE_S, PASSDOWN, Site, stage, types, wait_until
 
 from passdown.broker.client import Session
+from passdown.contracts.events import PackIssued
 from passdown.contracts.plans import Grant, Level, Next, Plan
+from tests.integration.proof import assert_once, assert_sound, intents
+from tests.integration.site import LEASE_S, PASSDOWN, Site, stage, types, wait_until
 
 #: What each stage of the plan may call; before and after each kind of resume it is exactly this.
 GRANTS = {"search": ["search.orders"], "approve": [], "write": ["refunds.create"], "notify": ["mail.send"]}
@@ -63,12 +64,7 @@ def assert_right(site: Site, session: Session) -> None:
     assert intents(session) == ["refunds.create", "mail.send"]
     assert types(session).count("StageEntered") == 4, "no stage was entered twice"
     for step, name in enumerate(GRANTS, 1):
-        attempts = [
-            logged.event.attempt
-            for logged in session.events()
-            if type(logged.event).__name__ == "PackIssued" and logged.event.step == step
-        ]
-        for attempt in attempts:
+        for attempt in range(1, session_attempts(session, step) + 1):
             pack = session.pack(step, attempt)
             assert pack.stage == name
             assert [tool.name for tool in pack.tools] == GRANTS[name]
@@ -107,7 +103,9 @@ def test_paused_half_way_and_resumed(site: Site) -> None:
     assert session.status() == "paused"
     done = passdown(site, "--as", "user:ann", "resolve", f"{session.id}/1", "complete", '{"approved": true}')
     assert done.returncode == 0, done.stderr
-    assert (session.state().stage, session.state().issued) == ("write", None), "nothing is issued while paused"
+    assert (session.state().stage, session.state().issued) == ("write", None), (
+        "nothing is issued while paused"
+    )
     site.kill(worker)
     assert passdown(site, "resume", session.id).returncode == 0
     site.worker()
@@ -188,13 +186,16 @@ def test_failed_and_retried(site: Site) -> None:
 def session_attempts(session: Session, step: int) -> int:
     """Return how often a step was issued."""
     return sum(
-        type(logged.event).__name__ == "PackIssued" and logged.event.step == step for logged in session.events()
+        isinstance(logged.event, PackIssued) and logged.event.step == step for logged in session.events()
     )
 
 
 def test_escalated_resolved_by_a_person_and_continued(site: Site) -> None:
     base = plan()
-    stages = {**base.stages, "write": stage("escalator", next=Next(to="refund"), escalation=[Level(queue="seniors")])}
+    stages = {
+        **base.stages,
+        "write": stage("escalator", next=Next(to="refund"), escalation=[Level(queue="seniors")]),
+    }
     stages["refund"] = base.stages["write"]
     site.broker.register(Plan(name="desk", start="search", stages=stages))
     site.tick()
@@ -205,7 +206,13 @@ def test_escalated_resolved_by_a_person_and_continued(site: Site) -> None:
     (ticket,) = site.broker.tickets(queue="seniors")
     assert ticket.why == "two accounts match"
     sent = passdown(
-        site, "--as", "user:ben", "resolve", f"{session.id}/{ticket.ticket_no}", "send-back", "use the newer account"
+        site,
+        "--as",
+        "user:ben",
+        "resolve",
+        f"{session.id}/{ticket.ticket_no}",
+        "send-back",
+        "use the newer account",
     )
     assert sent.returncode == 0, sent.stderr
 
@@ -227,7 +234,8 @@ def test_two_pauses_for_input_work_alike(site: Site) -> None:
     session = site.broker.submit("ask", key="ask")
     for number, attempt in (("one", 1), ("two", 2)):
         wait_until(
-            lambda name=number: any(q.id == name and not q.answered for q in session.state().questions), number
+            lambda name=number: any(q.id == name and not q.answered for q in session.state().questions),
+            number,
         )
         assert session.status() == "waiting-input"
         done = passdown(site, "--as", "user:cy", "answer", session.id, number, f'"answer {attempt}"')

@@ -13,14 +13,13 @@ from passdown.broker.stores.base import (
     Lease,
     Outcome,
     Renewal,
-    SessionRow,
     Stale,
     Store,
     Taken,
     TakeRequest,
-    TicketRow,
     Verdict,
 )
+from passdown.broker.stores.queries import SessionRow, TicketRow
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.commands import DueKind
 

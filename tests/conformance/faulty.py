@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection
 from typing import Literal, TypeVar
 
-from passdown.broker.stores import base
+from passdown.broker.stores import base, queries
 from passdown.contracts.errors import Unavailable
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class FaultyStore:
     def events(self, session_id: str, after: int = 0, limit: int = 1000) -> list[bytes]:
         return self._call("events", lambda: self.inner.events(session_id, after, limit))
 
-    def find(self, query: base.Query) -> base.Found:
+    def find(self, query: queries.Query) -> queries.Found:
         return self._call("find", lambda: self.inner.find(query))
 
     def put(self, what: base.Put) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from passdown.broker.stores.base import Committed, FindPack, Repeated, Stale, Store
+from passdown.broker.stores.base import Committed, Repeated, Stale, Store
+from passdown.broker.stores.queries import FindPack
 from passdown.contracts.codec import encode
 from tests.conformance.building import (
     START_MS,

@@ -7,20 +7,17 @@ from typing import TypeVar
 import pytest
 
 from passdown.broker.stores.base import (
-    Beside,
     Commit,
     Committed,
     Count,
     Documents,
-    FindBeside,
-    FindCatalog,
-    FindQuarantine,
     Outcome,
     Quarantine,
     Repeated,
     Stale,
     Store,
 )
+from passdown.broker.stores.queries import Beside, FindBeside, FindCatalog, FindQuarantine
 from passdown.contracts.errors import Unavailable
 from tests.conformance.building import (
     CLAIM_BY_MS,

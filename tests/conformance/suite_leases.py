@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from passdown.broker.stores.base import Beside, DueNow, FindBeside, Renewal, Store
+from passdown.broker.stores.base import DueNow, Renewal, Store
+from passdown.broker.stores.queries import Beside, FindBeside
 from tests.conformance.building import (
     LEASE_MS,
     RESERVE_MS,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from passdown.broker.stores.base import Beside, FindBeside, FindPack, FindQueues, QueueRow, Store, TakenPack
+from passdown.broker.stores.base import Store, TakenPack
+from passdown.broker.stores.queries import Beside, FindBeside, FindPack, FindQueues, QueueRow
 from tests.conformance.building import (
     CLAIM_BY_MS,
     START_MS,

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 
-from passdown.broker.stores.base import (
+from passdown.broker.stores.base import Count, Documents, Quarantine, Store
+from passdown.broker.stores.queries import (
     Beside,
     Catalog,
-    Count,
-    Documents,
     FindBeside,
     FindCatalog,
     FindDocument,
@@ -16,9 +15,7 @@ from passdown.broker.stores.base import (
     FindQueues,
     FindSessions,
     FindTickets,
-    Quarantine,
     QuarantineRow,
-    Store,
 )
 from passdown.contracts.codec import encode
 from passdown.contracts.plans import Plan, PlanRef, Stage, plan_ref

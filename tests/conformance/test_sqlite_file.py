@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from passdown.broker.stores.base import Committed, FindSessions, Store
+from passdown.broker.stores.base import Committed, Store
+from passdown.broker.stores.queries import FindSessions
 from passdown.broker.stores.sqlite import SqliteStore, connections, schema, writer
 from passdown.contracts.errors import ContractError, Unavailable
 from tests.conformance.building import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from passdown.broker.stores.base import FindSessions
+from passdown.broker.stores.queries import FindSessions
 from passdown.broker.stores.sqlite import SqliteStore
 from tests.conformance.building import done, events_of, step
 

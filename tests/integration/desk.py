@@ -1,24 +1,39 @@
 """Agents and tools of the test site. What is written outside goes to a journal of its own, one line an arrival."""
 
+import asyncio
 import json
 import os
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
-from passdown.agents import Absent, Context, Done, Escalate, Found, NeedsInput, NotDone, Question, agent, tool
+from passdown.agents import (
+    Absent,
+    Context,
+    Done,
+    Escalate,
+    Found,
+    NeedsInput,
+    NotDone,
+    Pack,
+    Question,
+    SyncContext,
+    agent,
+    tool,
+)
 
 OUTSIDE = Path(os.environ.get("OUTSIDE", "outside.jsonl"))
 
 
-def arrivals() -> list[dict]:
+def arrivals() -> list[dict[str, Any]]:
     """Return every write that arrived outside, in order."""
     if not OUTSIDE.exists():
         return []
     return [json.loads(line) for line in OUTSIDE.read_text().splitlines()]
 
 
-def write_outside(tool_name: str, key: str, args: dict) -> dict:
+def write_outside(tool_name: str, key: str, args: dict[str, Any]) -> dict[str, Any]:
     """Write durably outside; a key that is there already is absorbed, but its arrival is kept."""
     seen = any(one["key"] == key and one["applied"] for one in arrivals())
     line = json.dumps({"key": key, "tool": tool_name, "args": args, "applied": not seen, "pid": os.getpid()})
@@ -38,13 +53,13 @@ def find(order: str, *, key: str) -> Found | Absent:
 
 
 @tool("search.orders")
-def search(order: str) -> dict:
+def search(order: str) -> dict[str, Any]:
     """Look an order up."""
     return {"order": order, "cents": 4200}
 
 
 @tool("refunds.create", effect=True, scope="refunds:write", verify=find, dedupes=True)
-def create_refund(order: str, *, key: str) -> dict:
+def create_refund(order: str, *, key: str) -> dict[str, Any]:
     """Pay an order back."""
     if order == "broken":
         raise NotDone("the bank refuses this order")
@@ -52,22 +67,23 @@ def create_refund(order: str, *, key: str) -> dict:
 
 
 @tool("mail.send", effect=True, scope="mail", verify=find, dedupes=True)
-def send_mail(order: str, *, key: str) -> dict:
+def send_mail(order: str, *, key: str) -> dict[str, Any]:
     """Tell the customer."""
     return write_outside("mail.send", key, {"order": order})
 
 
 @agent("searcher", version="1")
-def searcher(pack, ctx: Context):
+def searcher(pack: Pack, ctx: SyncContext) -> Any:
     """Look, and go on."""
     found = ctx.call("search.orders", order=pack.inputs["order"])
     return Done({"cents": found["cents"]})
 
 
 @agent("writer", version="1")
-def writer(pack, ctx: Context):
+def writer(pack: Pack, ctx: SyncContext) -> Any:
     """Checkpoint, write, and checkpoint again; goes on from where an earlier attempt stood."""
-    refund = (ctx.snapshot or {}).get("refund")
+    snapshot: dict[str, Any] = ctx.snapshot or {}
+    refund = snapshot.get("refund")
     if refund is None:
         ctx.checkpoint({"at": "before"})
         refund = ctx.call("refunds.create", order=pack.inputs["order"])
@@ -76,14 +92,14 @@ def writer(pack, ctx: Context):
 
 
 @agent("notifier", version="1")
-async def notifier(pack, ctx: Context):
+async def notifier(pack: Pack, ctx: Context) -> Any:
     """Send one mail."""
     sent = await ctx.call("mail.send", order=pack.inputs["order"])
     return Done({"mail": sent["id"]})
 
 
 @agent("asker")
-def asker(pack, ctx: Context):
+def asker(pack: Pack, ctx: SyncContext) -> Any:
     """Ask twice, one question after the other, then be done."""
     for number in ("one", "two"):
         if number not in ctx.answers:
@@ -92,7 +108,7 @@ def asker(pack, ctx: Context):
 
 
 @agent("escalator")
-def escalator(pack, ctx: Context):
+def escalator(pack: Pack, ctx: SyncContext) -> Any:
     """Escalate at first, and do as told afterwards."""
     if not pack.feedback:
         return Escalate("two accounts match", recommended="use the newer one")
@@ -100,23 +116,21 @@ def escalator(pack, ctx: Context):
 
 
 @agent("sleeper")
-async def sleeper(pack, ctx: Context):
+async def sleeper(pack: Pack, ctx: Context) -> Any:
     """Wait a second, as something slow outside would."""
-    import asyncio
-
     await asyncio.sleep(1.0)
     return Done({})
 
 
 @agent("killer")
-def killer(pack, ctx: Context):
+def killer(pack: Pack, ctx: SyncContext) -> Any:
     """End its own process, always."""
     os.kill(os.getpid(), 9)
     return Done({})
 
 
 @agent("flaky")
-def flaky(pack, ctx: Context):
+def flaky(pack: Pack, ctx: SyncContext) -> Any:
     """Fail as its inputs say, until the second attempt."""
     if pack.attempt > 1 and not pack.inputs.get("always"):
         return Done({"attempt": pack.attempt})
@@ -137,7 +151,7 @@ def flaky(pack, ctx: Context):
 
 
 @agent("hog")
-def hog(pack, ctx: Context):
+def hog(pack: Pack, ctx: SyncContext) -> Any:
     """Hold the interpreter for longer than a lease."""
     ends = time.monotonic() + float(pack.inputs["seconds"])
     total = 0
@@ -147,7 +161,7 @@ def hog(pack, ctx: Context):
 
 
 @agent("waiter")
-def waiter(pack, ctx: Context):
+def waiter(pack: Pack, ctx: SyncContext) -> Any:
     """Wait until a file is there, or until told to stop."""
     gate = Path(pack.inputs["gate"])
     stop = threading.Event()

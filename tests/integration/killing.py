@@ -50,9 +50,7 @@ def main() -> None:
         if reached == point and (pack is None or getattr(pack, "stage", "") == "write"):
             die_once(marker)
 
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    serve(spec, stop, hooks=hook, app=app)
+    serve(spec, threading.Event(), hooks=hook, app=app)
 
 
 if __name__ == "__main__":

@@ -72,7 +72,12 @@ class Site:
     def spec(self, roles: list[str], *, concurrency: int = 4, grace_s: float = 5.0) -> str:
         """Return a worker's specification as text."""
         spec = WorkerSpec(
-            store=self.store, roles=roles, modules=[DESK], concurrency=concurrency, grace_s=grace_s, log_level="warning"
+            store=self.store,
+            roles=roles,
+            modules=[DESK],
+            concurrency=concurrency,
+            grace_s=grace_s,
+            log_level="warning",
         )
         return encode(spec).decode()
 
@@ -134,4 +139,15 @@ def types(session: Session) -> list[str]:
     return [type(logged.event).__name__ for logged in session.events()]
 
 
-__all__ = ["LEASE_S", "Level", "ROLES", "Returns", "Site", "one_stage", "refund_plan", "stage", "types", "wait_until"]
+__all__ = [
+    "LEASE_S",
+    "ROLES",
+    "Level",
+    "Returns",
+    "Site",
+    "one_stage",
+    "refund_plan",
+    "stage",
+    "types",
+    "wait_until",
+]

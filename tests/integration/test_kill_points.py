@@ -1,6 +1,7 @@
 """kill -9 of a worker at every named point of a handoff, and of the tick (rules 1, 2, 3 and 6)."""
 
 import pytest
+
 from tests.integration.proof import assert_once, assert_sound
 from tests.integration.site import LEASE_S, Site, refund_plan, types, wait_until
 

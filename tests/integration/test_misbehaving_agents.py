@@ -1,10 +1,12 @@
 """Agents that raise anything, return junk, never return, kill their process (rules 2 and 11)."""
 
+import time
+
 import pytest
-from tests.integration.proof import assert_sound, claims
-from tests.integration.site import Site, one_stage, types, wait_until
 
 from passdown.contracts.events import ReturnRejected
+from tests.integration.proof import assert_sound, claims
+from tests.integration.site import Site, one_stage, types, wait_until
 
 
 @pytest.fixture
@@ -14,7 +16,9 @@ def running(site: Site) -> Site:
     return site
 
 
-@pytest.mark.parametrize("kind", ["junk", "SystemExit", "MemoryError", "KeyError", "RuntimeError", "text", "oversized"])
+@pytest.mark.parametrize(
+    "kind", ["junk", "SystemExit", "MemoryError", "KeyError", "RuntimeError", "text", "oversized"]
+)
 def test_rule_11_what_an_agent_does_wrong_is_a_failed_attempt_with_feedback(running: Site, kind: str) -> None:
     """Faults kombu#2582, hatchet#4611, temporal#1267: no reconnect, no loop, and the failure can be recorded."""
     running.broker.register(one_stage("flaky", "flaky"))
@@ -48,9 +52,7 @@ def test_rule_03_a_pack_that_kills_its_worker_runs_at_most_max_attempts_times(ru
     """Faults celery#3541 and #1628: the watched worker comes back, its neighbours finish, a person is asked."""
     running.broker.register(one_stage("poison", "killer"))
     running.broker.register(one_stage("good", "flaky"))
-    running.passdown(
-        "worker", "killer", "flaky", "--module", str(running.desk), "--concurrency", "4"
-    )
+    running.passdown("worker", "killer", "flaky", "--module", str(running.desk), "--concurrency", "4")
     good = [running.broker.submit("good", inputs={"kind": "none"}) for _ in range(3)]
     poison = running.broker.submit("poison")
 
@@ -90,8 +92,6 @@ def test_rule_02_an_agent_that_holds_the_interpreter_is_fenced_or_done_once(runn
 
 
 def test_500_agents_that_wait_a_second_share_one_process(running: Site) -> None:
-    import time
-
     running.broker.register(one_stage("sleep", "sleeper", lease_seconds=30.0))
     worker = running.worker("sleeper")
     warm = running.broker.submit("sleep")

@@ -4,10 +4,11 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.integration.proof import assert_once, assert_sound, claims
-from tests.integration.site import LEASE_S, Site, one_stage, refund_plan, types, wait_until
 
 from passdown.contracts.events import Claimed
+from passdown.contracts.tools import ToolSpec
+from tests.integration.proof import assert_once, assert_sound, claims
+from tests.integration.site import LEASE_S, Site, one_stage, refund_plan, types, wait_until
 
 
 def test_rule_02_a_frozen_worker_that_thaws_is_fenced(site: Site) -> None:
@@ -86,7 +87,14 @@ def test_rule_02_an_agent_that_runs_five_leases_long_runs_once(site: Site) -> No
 
 @pytest.mark.parametrize(
     "junk",
-    [b"\xff\xfe", b"not json", b'{"a":1}', b"[1,2]", b"[" * 5_000_000, b'{"body":"%%%","headers":{},"properties":{}}'],
+    [
+        b"\xff\xfe",
+        b"not json",
+        b'{"a":1}',
+        b"[1,2]",
+        b"[" * 5_000_000,
+        b'{"body":"%%%","headers":{},"properties":{}}',
+    ],
     ids=["bytes", "text", "object", "list", "deep", "base64"],
 )
 def test_rule_11_junk_in_the_doorbell_queue_stops_no_pool(site: Site, junk: bytes) -> None:
@@ -130,8 +138,6 @@ def test_rule_01_every_second_doorbell_lost_costs_only_time(site: Site) -> None:
 
 def test_the_pack_of_a_role_without_its_tool_is_handed_back_and_said(site: Site) -> None:
     """A worker whose tools differ from the pack's does not claim; `status` can tell why (DESIGN §7)."""
-    from passdown.contracts.tools import ToolSpec
-
     plan = refund_plan()
     site.broker.register(plan)
     site.tick()

@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from passdown.broker.core.given import Given
 from passdown.broker.core.state import State
-from passdown.broker.stores.base import Catalog, FindCatalog, FindDocument, Store
+from passdown.broker.stores.base import Store
+from passdown.broker.stores.queries import Catalog, FindCatalog, FindDocument
 from passdown.contracts.codec import Record, decode
 from passdown.contracts.errors import NotFound, PlanError
 from passdown.contracts.plans import Plan, PlanRef

@@ -23,7 +23,8 @@ from passdown.broker.controller import PATIENCE_S
 from passdown.broker.plans import Plan as AuthoredPlan
 from passdown.broker.plans import compile_plan, delegate_plan, load_plan
 from passdown.broker.session import Session, checked
-from passdown.broker.stores.base import Documents, FindSessions, FindTickets, SessionRow, TicketRow
+from passdown.broker.stores.base import Documents
+from passdown.broker.stores.queries import FindSessions, FindTickets, SessionRow, TicketRow
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
 from passdown.contracts.codec import check, encode, plain

@@ -5,7 +5,8 @@ from typing import Literal
 from passdown.broker.core.decide import dues
 from passdown.broker.core.given import Decision, DueAt
 from passdown.broker.core.state import TERMINAL, State
-from passdown.broker.stores.base import Commit, DueEntry, Enqueue, Lease, SessionRow, TicketRow
+from passdown.broker.stores.base import Commit, DueEntry, Enqueue, Lease
+from passdown.broker.stores.queries import SessionRow, TicketRow
 from passdown.contracts.codec import encode
 
 #: Ends at which the worker that holds the claim is told by `renew`; at the others it gave the return itself.

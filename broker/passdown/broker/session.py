@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from passdown.broker.app import App
 from passdown.broker.core.state import Outcome, State
-from passdown.broker.stores.base import Beside, FindBeside, FindPack
+from passdown.broker.stores.queries import Beside, FindBeside, FindPack
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import convert, decode_any, plain
 from passdown.contracts.errors import ContractError, NotFound, Unavailable

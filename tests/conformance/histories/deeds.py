@@ -130,7 +130,7 @@ def forge(world: World, which: int, what: str, old: int) -> None:
     fence = Fence(
         step=max(1, state.step), attempt=max(1, state.attempt), claim_id=pick(_dead_claims(followed), old)
     )
-    if what == "flood":
+    if what == "flood" and old == 0:  # a hundred commits: seldom
         for number in range(FENCED_CAP + 1):
             world.act(state.session_id, cmd.Give(fence=fence, body=f"flood {number}"), "agent:mallory")
     outcome = world.act(state.session_id, _forged(what, fence, state), "agent:mallory")

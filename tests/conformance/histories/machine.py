@@ -216,7 +216,7 @@ class Histories(RuleBasedStateMachine):
         what, how = event
         match what:
             case "clock":
-                self._clock_jumps(how)
+                self.tick_and_jump(how)
             case "store":
                 self.world.faults.pending.extend(how)
             case "late due":
@@ -232,7 +232,7 @@ class Histories(RuleBasedStateMachine):
     def forge(self, which: int, what: str, old: int) -> None:
         deeds.forge(self.world, which, what, old)
 
-    def _clock_jumps(self, ms: int) -> None:
+    def tick_and_jump(self, ms: int) -> None:
         """Set the store's clock. Ticks ask every second: what they saw last is where a step back is told by."""
         if ms < 0:
             self.world.faults.pending.clear()

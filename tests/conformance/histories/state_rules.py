@@ -2,7 +2,8 @@
 
 from passdown.broker.core.decide import dues
 from passdown.broker.core.state import State
-from passdown.broker.stores.base import FindSessions, FindTickets, SessionRow, Store, TicketRow
+from passdown.broker.stores.base import Store
+from passdown.broker.stores.queries import FindSessions, FindTickets, SessionRow, TicketRow
 from passdown.contracts import events as ev
 from passdown.contracts.codec import STATE_BUDGET, encode
 from tests.conformance.histories.outside import Arrival, Outside

@@ -7,7 +7,8 @@ from typing import Any
 
 from passdown.broker.core.evolve import evolve, fold
 from passdown.broker.core.state import TRANSITIONS, State
-from passdown.broker.stores.base import Documents, FindPack, FindSessions, SessionRow, Store
+from passdown.broker.stores.base import Documents, Store
+from passdown.broker.stores.queries import FindPack, FindSessions, SessionRow
 from passdown.contracts import events as ev
 from passdown.contracts.codec import decode_any, digest, encode
 from passdown.contracts.pack import Pack, read_pack

@@ -7,7 +7,8 @@ import pytest
 
 from passdown.broker import catalog as module
 from passdown.broker.catalog import CatalogCache
-from passdown.broker.stores.base import Documents, FindCatalog, FindDocument
+from passdown.broker.stores.base import Documents
+from passdown.broker.stores.queries import FindCatalog, FindDocument
 from passdown.contracts.codec import encode
 from passdown.contracts.errors import NotFound, PlanError
 from passdown.contracts.plans import Grant, Plan, PlanRef, plan_ref

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from passdown.agents.results import NeedsInput, Question
 from passdown.broker import gateway as module
 from passdown.broker.gateway import DirectGateway
-from passdown.broker.stores.base import FindQuarantine, QuarantineRow, Taken, TakenPack
+from passdown.broker.stores.base import Taken, TakenPack
+from passdown.broker.stores.queries import FindQuarantine, QuarantineRow
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.commands import Verdict
 from passdown.contracts.errors import ContractError, Fenced, Unavailable

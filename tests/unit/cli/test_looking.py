@@ -8,7 +8,7 @@ import pytest
 
 from passdown.broker.cli.views.sessions import StatusView, view_of
 from passdown.broker.core.state import Issued, Outcome, Owed, State
-from passdown.broker.stores.base import Beside, QueueRow
+from passdown.broker.stores.queries import Beside, QueueRow
 from passdown.contracts.plans import Grant, PlanRef
 from tests.unit.cli.conftest import Cli
 from tests.unit.cli.desk import Desk, help_plan

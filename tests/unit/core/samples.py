@@ -14,9 +14,6 @@ def written(session: Session) -> dict[str, ev.Event]:
     state = session.state
     claim = state.claim.claim_id if state.claim else "claim-001"
     effect = state.effects[0].effect_id if state.effects else f"{session.id}.e-none"
-    ticket = state.tickets[-1].ticket_no if state.tickets else 1
-    body = DoneReturn(**session.bound(), output={})
-    fence = Fence(step=1, attempt=1, claim_id="claim-000")
     call: dict[str, Any] = {
         "effect_id": effect,
         "tool": "mail",
@@ -26,6 +23,7 @@ def written(session: Session) -> dict[str, ev.Event]:
         "n": 1,
     }
     found: list[ev.Event] = [
+        *_later(session),
         ev.SessionOpened(
             session_id=session.id, task_id="t", task_name="t", key="k", plan=plan_ref(session.plan), inputs={}
         ),
@@ -49,6 +47,17 @@ def written(session: Session) -> dict[str, ev.Event]:
         ev.EffectFailed(effect_id=effect, error="e"),
         ev.EffectUnknown(effect_id=effect, why="w"),
         ev.EffectSettled(effect_id=effect, status="done"),
+    ]
+    return {type(one).__name__: one for one in found}
+
+
+def _later(session: Session) -> list[ev.Event]:
+    state = session.state
+    claim = state.claim.claim_id if state.claim else "claim-001"
+    ticket = state.tickets[-1].ticket_no if state.tickets else 1
+    body = DoneReturn(**session.bound(), output={})
+    fence = Fence(step=1, attempt=1, claim_id="claim-000")
+    return [
         ev.ToolCalled(tool="t", args={}, args_digest="a", result_digest="r"),
         ev.ToolDenied(tool="t", why="w"),
         ev.Returned(body=body),
@@ -71,7 +80,6 @@ def written(session: Session) -> dict[str, ev.Event]:
         ev.Refused(reason="r"),
         ev.Failed(reason="r"),
     ]
-    return {type(one).__name__: one for one in found}
 
 
 def reserved_ones() -> list[ev.Event]:

@@ -7,7 +7,7 @@ import pytest
 
 from passdown.broker.client import Broker
 from passdown.broker.demo.watching import Watch
-from passdown.broker.stores.base import SessionRow, TicketRow
+from passdown.broker.stores.queries import SessionRow, TicketRow
 
 
 @dataclass

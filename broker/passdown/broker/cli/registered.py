@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from passdown.broker.client import Broker
-from passdown.broker.stores.base import Catalog, FindCatalog, FindDocument
+from passdown.broker.stores.queries import Catalog, FindCatalog, FindDocument
 from passdown.broker.worker import registry_of
 from passdown.contracts.codec import decode
 from passdown.contracts.errors import ContractError, PassdownError

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from passdown.broker.cli import output
 from passdown.broker.cli.words import ago, clean, cut, line, when
-from passdown.broker.stores.base import SessionRow, TicketRow
+from passdown.broker.stores.queries import SessionRow, TicketRow
 
 Cell = str | Text
 

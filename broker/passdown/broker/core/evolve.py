@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import assert_never, cast
 
 from msgspec.structs import replace
 
@@ -23,7 +23,6 @@ from passdown.broker.core.state import (
     resting_status,
 )
 from passdown.contracts import events as ev
-from passdown.contracts import reserved
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.errors import ContractError
 
@@ -52,7 +51,7 @@ def evolve(state: State | None, logged: ev.Logged, head: str = "") -> State:
             "log", f"event {logged.seq} ({name}) does not follow on event {state.seq}: the chain is broken"
         )
     allowed = _allowed(name, state.status)
-    changed = _apply(state, event, logged)
+    changed = _apply(state, cast("ev.WrittenEvent", event), logged)  # what is reserved is not allowed
     status = changed.status if changed.status in TERMINAL else resting_status(changed)
     if status not in allowed:
         raise ContractError("log", f"{name} may not lead from {state.status} to {status}")
@@ -91,7 +90,7 @@ def _opened(logged: ev.Logged, head: str) -> State:
     )
 
 
-def _apply(state: State, event: ev.Event, logged: ev.Logged) -> State:  # noqa: C901, PLR0911, PLR0912 - one case an event
+def _apply(state: State, event: ev.WrittenEvent, logged: ev.Logged) -> State:  # noqa: C901, PLR0911, PLR0912 - one case an event
     match event:
         case ev.SessionOpened():
             raise ContractError("log", "SessionOpened occurs once, first")
@@ -140,18 +139,6 @@ def _apply(state: State, event: ev.Event, logged: ev.Logged) -> State:  # noqa: 
             return _ending(state, event)
         case ev.Cancelled() | ev.Expired() | ev.Completed() | ev.Refused() | ev.Failed():
             return _ended(state, event)
-        case (
-            reserved.TicketClaimed()
-            | reserved.TicketReleased()
-            | reserved.TicketReassigned()
-            | reserved.TicketEscalated()
-            | reserved.TicketExpired()
-            | reserved.PenMoved()
-            | reserved.FannedOut()
-            | reserved.Joined()
-            | reserved.JoinConflict()
-        ):
-            raise ContractError("log", f"{type(event).__name__} cannot be folded by this version")
         case _:
             assert_never(event)
 

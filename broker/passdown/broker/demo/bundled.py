@@ -16,7 +16,7 @@ from passdown.broker.demo.people import Decide
 from passdown.broker.demo.place import Place, place
 from passdown.broker.demo.playing import Cast, Played, play
 from passdown.broker.demo.report import Report
-from passdown.broker.stores.base import TicketRow
+from passdown.broker.stores.queries import TicketRow
 
 CUSTOMERS, SUPERVISORS, PEOPLE = "customers", "supervisors", "tier2"
 #: Who opens the sessions; whoever approves is somebody else.

@@ -12,7 +12,7 @@ from typing import Self
 import structlog
 
 from passdown.broker.client import Broker
-from passdown.broker.stores.base import TicketRow
+from passdown.broker.stores.queries import TicketRow
 from passdown.contracts.errors import Conflict, NotFound, PassdownError
 
 #: Decides a ticket and says so, or leaves it; whatever it raises is said, and it is asked again at the next look.

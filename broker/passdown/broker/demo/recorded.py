@@ -20,7 +20,7 @@ from passdown.broker.demo.report import Report
 from passdown.broker.demo.trajectory import read_runs
 from passdown.broker.demo.watching import WAITING
 from passdown.broker.plans import Backoff, Plan, Stage
-from passdown.broker.stores.base import TicketRow
+from passdown.broker.stores.queries import TicketRow
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.errors import Conflict, ContractError
 from passdown.contracts.pack import Resource

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from passdown.broker.client import Broker
 from passdown.broker.core.state import TERMINAL
-from passdown.broker.stores.base import SessionRow
+from passdown.broker.stores.queries import SessionRow
 
 _PAGE = 500
 WAITING = "waiting-human"

@@ -21,7 +21,8 @@ import msgspec
 from passdown.broker.cli.views.transitions import events
 from passdown.broker.client import Broker
 from passdown.broker.core.state import Effect, State
-from passdown.broker.stores.base import SessionRow, Store
+from passdown.broker.stores.base import Store
+from passdown.broker.stores.queries import SessionRow
 from passdown.contracts.codec import decode, encode
 
 _PAGE = 200

@@ -6,7 +6,7 @@ from passdown.broker.cli.words import clean, many, span
 from passdown.broker.client import Broker, Session
 from passdown.broker.core.packing import granted
 from passdown.broker.core.state import Asked, Effect, Outcome, State, Ticket
-from passdown.broker.stores.base import Beside, FindQueues, QueueRow
+from passdown.broker.stores.queries import Beside, FindQueues, QueueRow
 from passdown.contracts.codec import Wire
 from passdown.contracts.errors import NotFound, PassdownError
 from passdown.contracts.schema import Schema

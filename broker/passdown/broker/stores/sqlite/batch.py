@@ -8,16 +8,8 @@ and written a table at a time, which costs a fraction of writing them a commit a
 import sqlite3
 from typing import Any, NamedTuple
 
-from passdown.broker.stores.base import (
-    Commit,
-    Committed,
-    DueEntry,
-    Lease,
-    Outcome,
-    Repeated,
-    Stale,
-    TicketRow,
-)
+from passdown.broker.stores.base import Commit, Committed, DueEntry, Lease, Outcome, Repeated, Stale
+from passdown.broker.stores.queries import TicketRow
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.bells import Bells
 from passdown.broker.stores.sqlite.packed import DueKey, decode_dues, join_events

@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any, assert_never
 
-from passdown.broker.stores import base
+from passdown.broker.stores import base, queries
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.packed import split_events
 
@@ -36,30 +36,30 @@ def events(db: sqlite3.Connection, session_id: str, after: int, limit: int) -> l
     return found[:limit]
 
 
-def find(db: sqlite3.Connection, query: base.Query, now: int) -> base.Found:
+def find(db: sqlite3.Connection, query: queries.Query, now: int) -> queries.Found:
     """Answer a query."""
     match query:
-        case base.FindSessions():
+        case queries.FindSessions():
             return _sessions(db, query)
-        case base.FindTickets():
+        case queries.FindTickets():
             return _tickets(db, query)
-        case base.FindQueues():
+        case queries.FindQueues():
             return _queues(db, now)
-        case base.FindCatalog():
+        case queries.FindCatalog():
             return _catalog(db)
-        case base.FindDocument():
+        case queries.FindDocument():
             return _one(db.execute(sql.DOCUMENT, (query.digest,)).fetchone())
-        case base.FindPack():
+        case queries.FindPack():
             return _one(db.execute(sql.PACK, (query.session_id, query.step, query.attempt)).fetchone())
-        case base.FindBeside():
+        case queries.FindBeside():
             return _beside(db, query.session_id, now)
-        case base.FindQuarantine():
+        case queries.FindQuarantine():
             return _quarantined(db, query.limit)
         case _:
             assert_never(query)
 
 
-def _sessions(db: sqlite3.Connection, query: base.FindSessions) -> list[base.SessionRow]:
+def _sessions(db: sqlite3.Connection, query: queries.FindSessions) -> list[queries.SessionRow]:
     """Newest first; those opened in the same millisecond in the order in which they were written."""
     wheres: list[str] = []
     values: list[object] = []
@@ -87,11 +87,11 @@ def _sessions(db: sqlite3.Connection, query: base.FindSessions) -> list[base.Ses
     return [_session_row(row) for row in rows]
 
 
-def _session_row(row: Any) -> base.SessionRow:
-    return base.SessionRow(**dict(zip(base.SessionRow.__struct_fields__, row, strict=True)))
+def _session_row(row: Any) -> queries.SessionRow:
+    return queries.SessionRow(**dict(zip(queries.SessionRow.__struct_fields__, row, strict=True)))
 
 
-def _tickets(db: sqlite3.Connection, query: base.FindTickets) -> list[base.TicketRow]:
+def _tickets(db: sqlite3.Connection, query: queries.FindTickets) -> list[queries.TicketRow]:
     """Oldest first."""
     wheres: list[str] = []
     values: list[object] = []
@@ -102,14 +102,14 @@ def _tickets(db: sqlite3.Connection, query: base.FindTickets) -> list[base.Ticke
     where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
     order = "ORDER BY t.opened_at, t.n, t.ticket_no LIMIT ?"
     rows = db.execute(f"{sql.TICKET_ROW} {where} {order}", [*values, query.limit])
-    names = base.TicketRow.__struct_fields__
-    return [base.TicketRow(**dict(zip(names, row, strict=True))) for row in rows]
+    names = queries.TicketRow.__struct_fields__
+    return [queries.TicketRow(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-def _queues(db: sqlite3.Connection, now: int) -> list[base.QueueRow]:
+def _queues(db: sqlite3.Connection, now: int) -> list[queries.QueueRow]:
     running: dict[str, int] = dict(db.execute(sql.RUNNING).fetchall())
     rows = [
-        base.QueueRow(
+        queries.QueueRow(
             role=role,
             ready=ready,
             reserved=reserved,
@@ -119,32 +119,33 @@ def _queues(db: sqlite3.Connection, now: int) -> list[base.QueueRow]:
         for role, ready, reserved, oldest in db.execute(sql.QUEUES, {"now": now})
     ]
     rows += [
-        base.QueueRow(role=role, ready=0, reserved=0, running=n, oldest_ms=0) for role, n in running.items()
+        queries.QueueRow(role=role, ready=0, reserved=0, running=n, oldest_ms=0)
+        for role, n in running.items()
     ]
     return sorted(rows, key=lambda row: row.role)
 
 
-def _catalog(db: sqlite3.Connection) -> base.Catalog:
+def _catalog(db: sqlite3.Connection) -> queries.Catalog:
     """The version is read first: it is never newer than the names that come with it."""
     version: int = db.execute(sql.CATALOG_VERSION).fetchone()[0]
     names: dict[str, dict[str, str]] = {"plan": {}, "tool": {}}
     for kind, name, digest in db.execute(sql.CURRENT):
         names[kind][name] = digest
-    return base.Catalog(version=version, plans=names["plan"], tools=names["tool"])
+    return queries.Catalog(version=version, plans=names["plan"], tools=names["tool"])
 
 
-def _beside(db: sqlite3.Connection, session_id: str, now: int) -> base.Beside:
+def _beside(db: sqlite3.Connection, session_id: str, now: int) -> queries.Beside:
     runs_out, why = db.execute(sql.BESIDE, (session_id,)).fetchone() or (None, None)
-    return base.Beside(
+    return queries.Beside(
         lease_left_ms=None if runs_out is None else max(0, runs_out - now),
         handed_back=why or "",
         counts=dict(db.execute(sql.COUNTS, (session_id,)).fetchall()),
     )
 
 
-def _quarantined(db: sqlite3.Connection, limit: int) -> list[base.QuarantineRow]:
+def _quarantined(db: sqlite3.Connection, limit: int) -> list[queries.QuarantineRow]:
     rows = db.execute(sql.QUARANTINED, (limit,))
-    return [base.QuarantineRow(id=id_, at=at, source=s, reason=r, body=b) for id_, at, s, r, b in rows]
+    return [queries.QuarantineRow(id=id_, at=at, source=s, reason=r, body=b) for id_, at, s, r, b in rows]
 
 
 def _one(row: Any) -> bytes | None:

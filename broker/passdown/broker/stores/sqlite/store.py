@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from passdown.broker.stores import base
+from passdown.broker.stores import base, queries
 from passdown.broker.stores.sqlite import filing, finding, forks, taking, ticking
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.connections import Place, Readers
@@ -105,7 +105,7 @@ class SqliteStore:
         """Return logged events in order, from seq `after` + 1."""
         return self._read(lambda db, _: finding.events(db, session_id, after, limit))
 
-    def find(self, query: base.Query) -> base.Found:
+    def find(self, query: queries.Query) -> queries.Found:
         """Answer a query; each says what it answers."""
         return self._read(lambda db, now: finding.find(db, query, now))
 

@@ -1,0 +1,141 @@
+"""What can be asked of a store beside a session's own state and log; each query says what it answers."""
+
+from passdown.contracts.codec import Record
+
+
+class SessionRow(Record, frozen=True, kw_only=True):
+    """What sessions are found by."""
+
+    session_id: str
+    task_id: str
+    task_name: str
+    key: str
+    plan: str
+    stage: str
+    status: str
+    version: int
+    opened_at: int
+    updated_at: int
+
+
+class TicketRow(Record, frozen=True, kw_only=True):
+    """What tickets are found by; only open ones have a row."""
+
+    session_id: str
+    ticket_no: int
+    version: int
+    kind: str
+    queue: str
+    why: str
+    about: str = ""
+    opened_at: int
+
+
+class FindSessions(Record, frozen=True, kw_only=True, tag=True):
+    """Sessions, newest first; ``before`` is the last session id of the page before. Answers list[SessionRow]."""
+
+    status: str | None = None
+    plan: str | None = None
+    task: str | None = None
+    limit: int = 50
+    before: str | None = None
+
+
+class FindTickets(Record, frozen=True, kw_only=True, tag=True):
+    """Open tickets, oldest first. Answers list[TicketRow]."""
+
+    queue: str | None = None
+    session_id: str | None = None
+    limit: int = 50
+
+
+class FindQueues(Record, frozen=True, kw_only=True, tag=True):
+    """Depth and age of each role queue. Answers list[QueueRow]."""
+
+
+class FindCatalog(Record, frozen=True, kw_only=True, tag=True):
+    """What is registered now. Answers Catalog."""
+
+
+class FindDocument(Record, frozen=True, kw_only=True, tag=True):
+    """A plan or tool by digest. Answers bytes, or None."""
+
+    digest: str
+
+
+class FindPack(Record, frozen=True, kw_only=True, tag=True):
+    """The pack that an attempt was given. Answers bytes, or None."""
+
+    session_id: str
+    step: int
+    attempt: int
+
+
+class FindBeside(Record, frozen=True, kw_only=True, tag=True):
+    """What stands beside a session's state. Answers Beside."""
+
+    session_id: str
+
+
+class FindQuarantine(Record, frozen=True, kw_only=True, tag=True):
+    """What was refused, newest first. Answers list[QuarantineRow]."""
+
+    limit: int = 50
+
+
+class QueueRow(Record, frozen=True, kw_only=True):
+    """One role queue: ``ready`` may be taken, ``reserved`` is taken but not claimed, ``running`` is claimed."""
+
+    role: str
+    ready: int
+    reserved: int
+    running: int
+    oldest_ms: int
+
+
+class Catalog(Record, frozen=True, kw_only=True):
+    """Current names → digests (plans as ``name@version``), and the registrations so far."""
+
+    version: int
+    plans: dict[str, str]
+    tools: dict[str, str]
+
+
+class Beside(Record, frozen=True, kw_only=True):
+    """Lease of the running claim (milliseconds left, None: none), last hand-back, and what is only counted."""
+
+    lease_left_ms: int | None = None
+    handed_back: str = ""
+    counts: dict[str, int] = {}
+
+
+class QuarantineRow(Record, frozen=True, kw_only=True):
+    """One refused message."""
+
+    id: int
+    at: int
+    source: str
+    reason: str
+    body: bytes
+
+
+Query = (
+    FindSessions
+    | FindTickets
+    | FindQueues
+    | FindCatalog
+    | FindDocument
+    | FindPack
+    | FindBeside
+    | FindQuarantine
+)
+Found = (
+    list[SessionRow]
+    | list[TicketRow]
+    | list[QueueRow]
+    | list[QuarantineRow]
+    | Catalog
+    | Beside
+    | bytes
+    | None
+)
