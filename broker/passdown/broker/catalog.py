@@ -53,13 +53,11 @@ class CatalogCache:
         self._lock = threading.Lock()
         self._documents: OrderedDict[str, Record] = OrderedDict()
         self._names = _Names(Catalog(version=-1, plans={}, tools={}))
-        #: What the store last said about registrations, and when that was (monotonic seconds).
+        #: What the store last said about registrations.
         self._heard = -1
-        self._heard_at = float("-inf")
 
     def heard(self, version: int) -> None:
         """Note the count of registrations that the store told just now."""
-        self._heard_at = time.monotonic()
         self._heard = max(self._heard, version)
 
     def given(self, state: State | None, plan: PlanRef, version: int) -> tuple[Given, int]:

@@ -34,6 +34,7 @@ def answer(world: World, which: int, question: int, by: str, value: Any) -> None
 
 def answer_all(world: World, by: str) -> None:
     """Answer whatever is asked."""
+    world.watch.catch_up_all()
     for state in world.states():
         for asked in state.questions:
             if not asked.answered:

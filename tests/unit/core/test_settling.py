@@ -348,6 +348,7 @@ def test_a_first_worker_that_wakes_up_while_its_effect_is_repeated_is_a_ticket_e
 
 def test_what_the_first_worker_says_of_its_failed_try_says_nothing_of_the_repeat() -> None:
     session, effect = repeated("mail")
+    session.report(effect, "unknown", claim_id="claim-001").nothing()
     session.report(effect, "failed", claim_id="claim-001").nothing()
     session.lose().report(effect, "failed", claim_id="claim-001").nothing()
     assert session.effect(effect).status == "unknown"

@@ -176,10 +176,11 @@ def _four_eyes(draft: Draft, ticket: Ticket) -> Effect:
 def _approve(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
     effect = _four_eyes(draft, ticket)
     grant = _grant(draft, effect)
-    action, identity = ticket.action, None
-    if body.resolution == "edit":
-        action, identity = _edited(draft, effect, grant, body.value)
     until = draft.at + int(grant.approval_seconds * 1000)
+    if body.resolution == "approve":
+        draft.add(_resolved(body, valid_until=until, action=ticket.action))
+        return
+    action, identity = _edited(draft, effect, grant, body.value)
     draft.add(_resolved(body, valid_until=until, action=action, identity=identity))
     require_room(draft.state, "edit", _ANSWERED_LIMIT)
 

@@ -114,7 +114,7 @@ def _missing_tools(broker: Broker, state: State, catalog: int) -> list[str]:
     if state.over or state.human:
         return []
     try:
-        given = broker.app.controller.catalog.given(state, state.plan, catalog)
+        given, _ = broker.app.controller.catalog.given(state, state.plan, catalog)
         return granted(given, state.stage).missing
     except PassdownError:
         return []  # a plan that is gone says so when the session is next decided about
