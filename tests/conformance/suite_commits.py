@@ -5,18 +5,21 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from passdown.broker.stores.base import Committed, Repeated, Stale, Store
+from passdown.broker.stores.base import Committed, Documents, Repeated, Stale, Store
 from passdown.broker.stores.queries import FindPack
 from passdown.contracts.codec import encode
+from passdown.contracts.tools import ToolSpec
 from tests.conformance.building import (
     START_MS,
     Clock,
     do,
     done,
     events_of,
+    names,
     pack,
     stale,
     step,
+    take,
 )
 from tests.conformance.driver import Driven
 
@@ -52,6 +55,18 @@ class CommitSuite(Driven):
         loaded = store.load("s0-a", "late")
         assert (loaded.state, loaded.version, loaded.reply) == (b"before", 2, None)
         assert len(store.events("s0-a")) == 2
+
+    def test_what_was_decided_before_a_registration_is_stale_where_that_matters(self, store: Store) -> None:
+        known = store.load("").catalog
+        done(store, replace(step("s0-a"), catalog=known))
+        store.put(Documents(tools=[("d", ToolSpec(name="look", params={}))]))
+        for late in (step("s0-a", 1, queue=pack()), step("s0-b", queue=pack())):
+            before = store.load(late.session_id)
+            assert stale(do(store, replace(late, catalog=known))[0]).version == before.version
+            assert store.load(late.session_id, late.command_id) == before
+        assert names(take(store)) == []
+        done(store, replace(step("s0-a", 1, queue=pack()), catalog=known + 1))
+        done(store, step("s0-a", 2))
 
     def test_a_later_step_of_no_session_is_stale(self, store: Store) -> None:
         assert stale(do(store, step("s0-a", 4))[0]) == Stale(version=0)

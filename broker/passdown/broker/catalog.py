@@ -57,7 +57,7 @@ class CatalogCache:
         self._heard = -1
 
     def heard(self, version: int) -> None:
-        """Note the count of registrations that the store told just now."""
+        """Note the count of registrations that the store told just now: decisions from here on know of them."""
         self._heard = max(self._heard, version)
 
     def given(self, state: State | None, plan: PlanRef, version: int) -> tuple[Given, int]:

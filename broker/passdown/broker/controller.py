@@ -91,7 +91,9 @@ class _Act:
     def keep(self, taken: Taken | None) -> None:
         """Keep what a commit took along, also where the commit itself did not hold: it is reserved for us."""
         if taken is not None:
-            self.taken, self.take = taken, None
+            self.taken = taken
+            if taken.packs:
+                self.take = None
 
 
 def held_of(state: bytes | None, now: int, catalog: int) -> Held:
@@ -250,7 +252,7 @@ class Controller:
 
     def _take_now(self, act: _Act) -> None:
         if act.take is not None:
-            act.keep(self.store.take(act.take))
+            act.taken = self.store.take(act.take)
 
     def _hand_back(self, act: _Act) -> None:
         """Let others have what a refused command took along; else it would stay reserved for a while."""

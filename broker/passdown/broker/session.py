@@ -11,7 +11,7 @@ from passdown.broker.stores.queries import Beside, FindBeside, FindPack
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import convert, decode_any, plain
 from passdown.contracts.errors import ContractError, NotFound, Unavailable
-from passdown.contracts.events import Logged, Resolution
+from passdown.contracts.events import InputRequested, Logged, Resolution, StageEntered
 from passdown.contracts.pack import Pack, read_pack
 
 #: How often whoever waits looks at the session: at first, and at most (seconds). What ends in this process is
@@ -112,13 +112,26 @@ class Session:
         or the last; `attempt` names another. Raises NotFound, Conflict (answered already, by whom),
         ContractError (does not fit its schema).
         """
-        state = self.state()
-        if attempt is None:
-            asked = [one for one in state.questions if one.id == question]
-            meant = [one for one in asked if not one.answered] or asked[-1:]
-            attempt = meant[0].attempt if meant else 1
         given = plain(value, what="answer")
-        self._run(cmd.Answer(step=state.step, attempt=attempt, id=question, value=given))
+        step, meant = self._asked(question, attempt)
+        self._run(cmd.Answer(step=step, attempt=meant, id=question, value=given))
+
+    def _asked(self, question: str, attempt: int | None) -> tuple[int, int]:
+        """Return (step, attempt) of a question: the open one of that id, else the last that the log knows."""
+        state = self.state()
+        asked = [one for one in state.questions if one.id == question and attempt in (None, one.attempt)]
+        meant = [one for one in asked if not one.answered] or asked[-1:]
+        if meant:
+            return state.step, meant[0].attempt
+        # The session has moved on: an answer that was given before is met by its record, not lost.
+        step, found = 0, (state.step, attempt or 1)
+        for logged in self.events():
+            event = logged.event
+            if isinstance(event, StageEntered):
+                step = event.step
+            elif isinstance(event, InputRequested) and any(one.id == question for one in event.questions):
+                found = (step, event.attempt) if attempt in (None, event.attempt) else found
+        return found
 
     def resolve(
         self,

@@ -61,8 +61,9 @@ def test_two_files_of_one_name(folder: Path) -> None:
     assert sorted(registry_of([one, two]).agents) == ["one", "two"]
 
 
-def test_a_file_does_not_take_the_name_of_a_package(folder: Path) -> None:
+def test_a_file_does_not_take_the_name_of_a_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`import agents` must go on meaning the OpenAI Agents SDK for those who have it (DESIGN §13)."""
+    monkeypatch.delitem(sys.modules, "agents", raising=False)
     sdk = write(folder, "site/agents.py", "name = 'sdk'\n")
     sys.path.insert(0, str(folder / "site"))
     mine = load_module(write(folder, "mine/agents.py"))

@@ -205,7 +205,7 @@ def test_looking_for_something_leaves_no_store_behind(cli: Cli, tmp_path: Path) 
     [
         ("redis://localhost", 2, "store address does not fit its contract: expected sqlite:///path"),
         ("sqlite:///:memory:", 2, "store does not fit its contract: one in memory ends with this process"),
-        ("sqlite:////", 6, "is unavailable"),
+        ("sqlite:////", 2, "/ is a folder; name a file in it"),
     ],
 )
 def test_an_address_that_is_no_store_is_said(cli: Cli, store: str, code: int, said: str) -> None:

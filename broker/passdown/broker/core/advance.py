@@ -255,7 +255,8 @@ def issue(draft: Draft, cause: Cause, *, fresh: bool = False) -> Issue:
             digest=pack.digest,
             bytes=len(draft.pack),
             lease_ms=int(stage.lease_seconds * 1000),
-            solo=state.lost > 0,
+            # What was asked of somebody and came back is new work, not the pack that was lost.
+            solo=state.lost > 0 and cause not in ("input", "human"),
             priority=stage.priority,
             fresh=fresh,
             from_top=starts_from_top(stage, cause),
