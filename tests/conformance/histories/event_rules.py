@@ -181,6 +181,8 @@ def rule_8_people_decide_what_they_may(followed: Followed, step: Step) -> None:
         ticket = before.ticket(event.ticket_no)
         actions = ticket.actions if ticket else []
         assert event.resolution in actions, "rule 8: a resolution that the ticket does not allow"
+        if event.resolution in ("approve", "edit", "deny"):
+            assert step.logged.by != before.by, "rule 8: whoever initiated an action decided on it"
         return
     if not isinstance(event, ev.EffectIntended) or before is None:
         return
@@ -191,7 +193,7 @@ def rule_8_people_decide_what_they_may(followed: Followed, step: Step) -> None:
     assert event.approval is not None, "rule 8: an action that needs a person's yes ran without one"
     decided = followed.resolved(event.approval)
     assert decided, "rule 8: the approval is not on record"
-    resolution, logged = decided
+    resolution, by = decided
     assert resolution.resolution in ("approve", "edit")
     assert resolution.action == action_digest(event.effect_id, event.tool, event.args), (
         "rule 8: approved was another action"
@@ -202,7 +204,7 @@ def rule_8_people_decide_what_they_may(followed: Followed, step: Step) -> None:
         for one in followed.steps
         if isinstance(one.event, ev.EffectProposed) and one.event.effect_id == event.effect_id
     }
-    assert logged.by not in {before.by, *proposed_by}, "rule 8: whoever initiated or proposed it approved it"
+    assert by not in proposed_by, "rule 8: whoever proposed an action approved it"
     spent = [one for one in followed.intents(event.effect_id)[:-1] if one.approval == event.approval]
     assert not spent or (known and known.status == "not-done"), "rule 8: one approval was spent twice"
 

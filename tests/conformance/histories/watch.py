@@ -65,10 +65,11 @@ class Followed:
             if isinstance(one.event, ev.EffectIntended) and one.event.effect_id == effect_id
         ]
 
-    def resolved(self, ticket_no: int) -> tuple[ev.TicketResolved, ev.Logged] | None:
+    def resolved(self, ticket_no: int) -> tuple[ev.TicketResolved, str] | None:
+        """Return how a ticket was resolved, and by whom."""
         for one in self.steps:
             if isinstance(one.event, ev.TicketResolved) and one.event.ticket_no == ticket_no:
-                return one.event, one.logged
+                return one.event, one.logged.by
         return None
 
 

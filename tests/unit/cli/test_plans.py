@@ -141,7 +141,11 @@ def test_tools_are_registered_from_a_module(cli: Cli, folder: Path) -> None:
     ("text", "code", "said"),
     [
         ("x = (", 2, "module does not fit its contract: broken.py cannot be imported"),
-        ("import gone_module", 2, "broken.py cannot be imported: ModuleNotFoundError: No module named 'gone_module'"),
+        (
+            "import gone_module",
+            2,
+            "broken.py cannot be imported: ModuleNotFoundError: No module named 'gone_module'",
+        ),
         ("raise RuntimeError('no')", 2, "broken.py cannot be imported"),
         ("x = 1", 3, "there is no tool in 'broken.py'; define one with @tool"),
     ],
