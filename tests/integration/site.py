@@ -67,7 +67,6 @@ class Site:
         self.desk = DESK
         self.broker = Broker.connect(self.store, by="user:producer")
         self._processes: list[subprocess.Popen[bytes]] = []
-        os.environ["OUTSIDE"] = str(self.outside)
 
     def spec(self, roles: list[str], *, concurrency: int = 4, grace_s: float = 5.0) -> str:
         """Return a worker's specification as text."""
