@@ -60,7 +60,8 @@ def store(connect: Callable[[], SqliteStore]) -> SqliteStore:
 
 
 def connection(store: SqliteStore) -> sqlite3.Connection:
-    """Return the writing connection of the store."""
+    """Return the writing connection of the store, which it opens when it first writes."""
+    store.commit([])
     return cast(sqlite3.Connection, vars(vars(store)["_writer"])["_db"])
 
 

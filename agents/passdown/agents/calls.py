@@ -239,7 +239,7 @@ def _require_readable(name: str, result: object) -> None:
 
 def _why(error: NotDone) -> str:
     try:
-        return clean_text(error.why or str(error))
+        return clean_text(error.why or str(error), 16_000)
     except Exception:  # noqa: BLE001  (an author's subclass may raise)
         return type(error).__name__
 

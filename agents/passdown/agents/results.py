@@ -53,7 +53,7 @@ class Question:
 class NeedsInput(_Result):
     """The agent needs answers before it can go on; the next attempt finds them in ``ctx.answers``."""
 
-    questions: Sequence[Question]
+    questions: Sequence[Question | Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,9 @@ def _wire(result: AgentResult, common: dict[str, Any]) -> wire.Return:
         case Done():
             return wire.DoneReturn(output=as_json(result.output, what="output"), **common)
         case NeedsInput():
-            return wire.NeedsInputReturn(questions=[_question(one) for one in result.questions], **common)
+            return wire.NeedsInputReturn(
+                questions=[_question(one, number) for number, one in enumerate(result.questions)], **common
+            )
         case Refused():
             return wire.RefusedReturn(reason=result.reason, policy=result.policy, **common)
         case Escalate():
@@ -130,7 +132,9 @@ def _wire(result: AgentResult, common: dict[str, Any]) -> wire.Return:
             assert_never(result)
 
 
-def _question(one: Question) -> wire.Question:
+def _question(one: Question | Mapping[str, Any], number: int) -> wire.Question:
+    if isinstance(one, Mapping):
+        return convert(dict(one), wire.Question, what=f"question {number}")
     return wire.Question(
         id=one.id, text=one.text, schema=schema_of(one.schema, what=f"schema of question {one.id!r}")
     )

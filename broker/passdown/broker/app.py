@@ -4,6 +4,7 @@ import random
 import re
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ _DEFAULT_FILE = "passdown.db"
 
 #: Waits between tries to open a store that is away (seconds): the first, and the longest.
 _AGAIN_FIRST, _AGAIN_MOST = 0.25, 15.0
+#: How soon a stop is heard meanwhile (seconds).
+_LOOK_EVERY = 0.05
 
 _log = structlog.get_logger("passdown")
 
@@ -145,18 +148,34 @@ def compose(
 def when_there(what: str, attempt: Callable[[], None], stop: threading.Event) -> bool:
     """Do `attempt`; while the store is away, again with jittered waits, for ever, and say so in the log.
 
-    For services, which may be started before their store is there. Returns False where `stop` was set
-    first; raises what else `attempt` raises.
+    For services, which may be started before their store is there. Returns False as soon as `stop` is set,
+    also where an attempt hangs (a locked file: a minute); raises what else `attempt` raises.
     """
     longest = _AGAIN_FIRST
     while not stop.is_set():
         try:
-            attempt()
+            return _attended(attempt, stop)
         except Unavailable as error:
-            wait = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
-            _log.warning(f"{what}.store_away", error=str(error), again_s=round(wait, 2))
-            stop.wait(wait)
+            pause = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+            _log.warning(f"{what}.store_away", error=str(error), again_s=round(pause, 2))
+            stop.wait(pause)
             longest = min(2 * longest, _AGAIN_MOST)
-        else:
+    return False
+
+
+def _attended(attempt: Callable[[], None], stop: threading.Event) -> bool:
+    """Do `attempt` in a thread that is left alone once `stop` is set; returns whether it came to its end."""
+    future: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(attempt())
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="passdown-opening", daemon=True).start()
+    while not stop.is_set():
+        if wait([future], _LOOK_EVERY).done:
+            future.result()
             return True
     return False

@@ -73,7 +73,7 @@ PERSONAS = [
 ]
 
 #: Acts under a fence that is not the current one.
-FORGED = ("give", "fail", "checkpoint", "intend", "release", "settle", "report", "claim", "flood")
+FORGED = ("give", "fail", "checkpoint", "intend", "release", "settle", "report", "report", "claim", "flood")
 
 small = st.integers(0, 7)
 people = st.sampled_from(PEOPLE)

@@ -11,6 +11,7 @@ from passdown.contracts.replies import Accepted
 from passdown.contracts.returns import Fence
 from tests.conformance.histories.ends import output
 from tests.conformance.histories.event_rules import FENCED_CAP
+from tests.conformance.histories.jobs import BULK
 from tests.conformance.histories.markers import marked
 from tests.conformance.histories.watch import Followed
 from tests.conformance.histories.world import World, pick
@@ -26,7 +27,7 @@ def after(world: World, session_id: str) -> State:
 
 
 def answer(world: World, which: int, question: int, by: str, value: Any) -> None:
-    """Answer a question, open or not."""
+    """Answer a question, open or not; ``bulk`` stands for a text that stretches the budgets."""
     state = pick([one for one in world.states() if one.questions], which)
     unanswered = [one for one in state.questions if not one.answered]
     _answer(world, state, pick(unanswered or state.questions, question), by, value)
@@ -42,9 +43,9 @@ def answer_all(world: World, by: str) -> None:
 
 
 def _answer(world: World, state: State, asked: Asked, by: str, value: Any) -> None:
-    outcome = world.act(
-        state.session_id, cmd.Answer(step=state.step, attempt=asked.attempt, id=asked.id, value=value), by
-    )
+    given = marked(state.key, 2 * BULK) if value == "bulk" else value
+    body = cmd.Answer(step=state.step, attempt=asked.attempt, id=asked.id, value=given)
+    outcome = world.act(state.session_id, body, by)
     if isinstance(outcome, PassdownError):
         return
     still = [
@@ -94,7 +95,7 @@ def _value(world: World, state: State, about: str, resolution: ev.Resolution, *,
             stages = sorted(world.watch.plans[state.plan.digest].stages)
             return pick(stages, state.seq) if honest else "nowhere"
         case "send-back":
-            return marked(state.key, "better, please") if honest else None
+            return marked(state.key, BULK if state.seq % 4 == 0 else "better, please") if honest else None
         case "done":
             return {"ref": "by hand"}
         case "approve" | "deny" | "cancel" | "not-done":

@@ -114,6 +114,8 @@ class Job:
         self.claim_id = claim_id
         self.script = script
         self.claim: Claim | None = None
+        #: Whether its worker holds other packs meanwhile.
+        self.holding = False
         #: What was taken along with the return.
         self.taking: Taking | None = None
         self._world = world
@@ -292,6 +294,7 @@ class Job:
                 return False
             case Recorded():
                 if reply.status == "done":
+                    assert isinstance(reply.result, dict), f"rule 3: {reply} has lost its result"
                     self._seen_done.append(reply.effect_id)
                 return False
             case Suspended():
@@ -340,7 +343,8 @@ class Job:
             takes_on = self.script.takes_on and not self.script.twice
             taking = (self.pack.role, 1) if takes_on else None
             self.taking = yield from self._commit(
-                "give", lambda notes: gateway.give(claim, body, notes, then_take=taking)
+                "give",
+                lambda notes: gateway.give(claim, body, notes, then_take=taking, holding=self.holding),
             )
 
     def body(self, claim: Claim) -> bytes:
@@ -365,9 +369,10 @@ class Job:
     def _content(self) -> dict[str, Any]:
         match self.script.end:
             case "needs-input":
-                schema = {"type": "integer"}
+                kinds: list[Any] = ["integer", ["integer", "string"]]
                 questions = [
-                    {"id": f"q{n}", "text": self._mark("how many?"), "schema": schema} for n in (1, 2)
+                    {"id": f"q{n}", "text": self._mark("how many?"), "schema": {"type": kind}}
+                    for n, kind in enumerate(kinds, 1)
                 ]
                 return {"result": "needs-input", "questions": questions}
             case "refused":

@@ -42,9 +42,15 @@ class Histories(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(patient=st.booleans(), wake=st.booleans(), first=plans)
-    def begin(self, patient: bool, wake: bool, first: str) -> None:
-        self.world = World(STORES[self.store], patient=patient)
+    @initialize(
+        patient=st.booleans(),
+        wake=st.booleans(),
+        first=plans,
+        slots=st.sampled_from([1, 1, 2]),
+        limit=st.sampled_from([0, 0, 1]),
+    )
+    def begin(self, patient: bool, wake: bool, first: str, slots: int = 1, limit: int = 0) -> None:
+        self.world = World(STORES[self.store], patient=patient, slots=slots, limit=limit)
         self.wake = wake
         self.world.submit("k0", first, "user:ann")
 
@@ -246,7 +252,7 @@ class Histories(RuleBasedStateMachine):
         self.world.submit(key, plan, by, cents=cents)
 
     @precondition(lambda self: any(one.questions for one in self.world.states()))
-    @rule(which=small, question=small, by=people, value=st.sampled_from([1, 1, 1, 2, "no number"]))
+    @rule(which=small, question=small, by=people, value=st.sampled_from([1, 1, 1, 2, "a few", "bulk"]))
     def answer(self, which: int, question: int, by: str, value: Any) -> None:
         deeds.answer(self.world, which, question, by, value)
 

@@ -49,7 +49,9 @@ class Process:
         self.gateway = self._start()
 
     def _start(self) -> DirectGateway:
-        return DirectGateway(self._world.controller(), Limits(claim_by_ms=10_000))
+        limit = self._world.limit
+        roles = {"clerk": limit, "cashier": limit} if limit else {}
+        return DirectGateway(self._world.controller(), Limits(claim_by_ms=10_000, roles=roles))
 
     def restart(self) -> None:
         self.gateway = self._start()
@@ -91,20 +93,24 @@ class Worker:
             self._take(self.role)
         if not self.offers:
             return False
-        self.job = Job(
-            self._world, self.process.gateway, self.offers.popleft(), script, self._world.claim_id()
-        )
+        offer = self.offers.popleft()
+        self.job = Job(self._world, self.process.gateway, offer, script, self._world.claim_id())
+        self.job.holding = bool(self.offers)
         return True
 
     def _take(self, role: str) -> None:
         try:
-            taking = self.process.gateway.take(role, 1)
+            taking = self.process.gateway.take(role, self._world.slots)
         except Unavailable:
             self.role = None
             return
         self._absorb(role, taking)
 
     def _absorb(self, role: str, taking: Taking) -> None:
+        alone = [offer for offer in taking.offers if offer.solo]
+        assert not alone or len(self.offers) + len(taking.offers) == 1, (
+            "a pack to be run alone came with others"
+        )
         self.offers.extend(taking.offers)
         self._more = taking.more
         if not taking.offers:
@@ -126,12 +132,17 @@ class Worker:
 class World:
     """Composes everything; its methods are what can happen."""
 
-    def __init__(self, driver_of: Callable[[Clock], Driver], *, patient: bool = False) -> None:
+    def __init__(
+        self, driver_of: Callable[[Clock], Driver], *, patient: bool = False, slots: int = 1, limit: int = 0
+    ) -> None:
         self.clock = Clock()
         timepiece.clock = self.clock
         tick_log.broken.clear()
         #: Whether a controller tries again while the store is away, before it says so.
         self.patient = patient
+        #: How many packs a worker takes at once, and how many of a role may run at once (0: no limit).
+        self.slots = slots
+        self.limit = limit
         self.driver = driver_of(self.clock)
         self.faults = Faults()
         self.bells = Bells()

@@ -338,6 +338,7 @@ def test_on_denied_waits_for_the_person_who_says_what_happened() -> None:
 
 def test_an_approval_is_kept_while_another_effect_is_settled() -> None:
     session = both()
+    assert [told.status for told in session.pack.effects] == ["unknown"], "what is not decided is not told"
     session.resolve("approve").then("TicketResolved").stands("queued")
     session.claim().settle(e1="absent").then(
         "EffectSettled", "ClaimReleased", like(ev.PackIssued, cause="human")

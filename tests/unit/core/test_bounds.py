@@ -4,7 +4,7 @@ from typing import Any
 
 from passdown.broker.core import bounds
 from passdown.contracts import commands as cmd
-from passdown.contracts.codec import KIB, STATE_BUDGET, encode
+from passdown.contracts.codec import KIB, RETURN_BUDGET, STATE_BUDGET, encode
 from passdown.contracts.errors import BudgetExceeded
 from passdown.contracts.plans import FAIL, Grant, Next, Plan
 from tests.unit.core import situations
@@ -162,9 +162,11 @@ def test_rule_12_a_return_always_fits_beside_what_is_there() -> None:
 
 def test_rule_12_a_small_answer_is_taken_however_full_the_state_is() -> None:
     """Else a question might wait for ever; a large one is refused, with the advice to pass a resource."""
-    session = Session(one()).submit().claim().ask(*(f"q{n}" for n in range(4)))
+    session = Session(one()).submit().claim().ask(*(f"q{n}" for n in range(5)))
     session.answer("q0", "a" * (60 * KIB)).answer("q1", "a" * (60 * KIB)).answer("q2", "a" * (60 * KIB))
     large = cmd.Answer(step=1, attempt=1, id="q3", value="a" * (60 * KIB))
     session.refuses(BudgetExceeded, large, BOB, match="session state with this answer")
-    session.answer("q3", "a" * 1_000).stands("waiting-human")
+    session.answer("q3", "a" * (STATE_BUDGET - RETURN_BUDGET - size(session) - 100))
+    session.answer("q4", "a" * 1_000).stands("waiting-human")
+    assert size(session) > STATE_BUDGET - RETURN_BUDGET
     assert session.state.tickets[0].kind == "budget"

@@ -326,11 +326,20 @@ def test_another_tool_is_not_in_question() -> None:
     session.run("mail", {"to": "a"})
 
 
-@pytest.mark.parametrize("how", ["fail", "release"])
-def test_without_a_lost_attempt_nobody_is_asked(how: str) -> None:
+@pytest.mark.parametrize("how", ["fail", "release", "lose"])
+def test_rule_03_a_changed_mind_is_asked_about_however_the_attempt_ended(how: str) -> None:
+    """An error, a rejected return and a worker's shutdown run the agent again as a lost lease does."""
     session = situations.running()
     session.report(session.run("refund", ARGS))
     getattr(session, how)()
+    session.claim().intend("refund", OTHER)
+    session.then("EffectProposed", "TicketOpened")
+
+
+def test_after_an_accepted_return_nobody_is_asked() -> None:
+    session = situations.running()
+    session.report(session.run("refund", ARGS))
+    session.ask("q").answer("q", 1)
     session.claim().run("refund", OTHER)
 
 

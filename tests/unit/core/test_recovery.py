@@ -168,6 +168,22 @@ def test_a_pack_that_killed_its_worker_once_stays_solo_whoever_forgives_it() -> 
     session.then("TicketWithdrawn", like(ev.PackIssued, solo=True))
 
 
+@pytest.mark.parametrize("how", ["input", "human"])
+def test_a_pack_that_comes_back_with_an_answer_does_not_run_alone(how: str) -> None:
+    """What was asked of somebody and came back is new work, not the pack that was lost."""
+    session = situations.running(approve="approvers").lose().claim()
+    if how == "input":
+        session.ask("why").answer("why", 1)
+    else:
+        session.intend("refund", ARGS)
+        session.resolve("approve")
+    assert (session.pack.cause, session.state.lost) == (how, 1)
+    assert session.state.issued
+    assert not session.state.issued.solo
+    session.claim().fail()
+    assert session.state.issued.solo
+
+
 def test_lost_settle_attempts_count_and_in_the_end_a_person_says_what_happened() -> None:
     session = situations.intended(max_attempts=2).lose()
     session.claim().lose().then("LeaseLost", like(ev.PackIssued, cause="settle", solo=True))

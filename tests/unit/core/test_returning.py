@@ -317,7 +317,7 @@ def junk(session: Session) -> None:
 
 
 def test_a_kept_return_outlives_a_settle_attempt_that_fails() -> None:
-    session = situations.intended().done({"go": 1}).claim().fail()
+    session = situations.intended().done({"go": 1}).claim().fail().stands("waiting-human", owed=None)
     assert session.state.kept
     session.resolve("done").then("TicketResolved", "EffectSettled", "StageEntered", "PackIssued")
     assert session.pack.inputs["go"] == 1

@@ -318,7 +318,9 @@ def repeated(tool: str = "mail") -> tuple[Session, str]:
     session.claim().settle(e1="absent")
     if tool == "refund":
         session.resolve("not-done")
-    session.claim().run(tool, TO if tool == "mail" else ARGS)
+    assert session.claim().effect(effect).repeat
+    session.run(tool, TO if tool == "mail" else ARGS)
+    assert not session.effect(effect).repeat, "one repeat is allowed, and this is it"
     return session, effect
 
 

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Asked(NamedTuple):
     """What both commands are told: the work, how to wait for its outcome, and what to print."""
 
-    task: str
+    task: str | None
     pairs: tuple[str, ...]
     inputs: str | None
     key: str | None
@@ -35,7 +35,7 @@ def _options(command: F) -> F:
     """Add the options that both commands have."""
     for option in reversed(
         [
-            click.option("--task", default="", help="What the work is to its user."),
+            click.option("--task", help="What the work is to its user."),
             click.option(
                 "--input", "pairs", metavar="NAME=VALUE", multiple=True, help="One input; see above."
             ),
@@ -76,7 +76,7 @@ def submit_command(ctx: click.Context, frame: Frame, plan: str, **options: Any) 
     with opened(frame, ring=True) as broker:
         ref, schema = _plan(broker, plan)
         inputs = inputs_of(asked.pairs, asked.inputs, schema)
-        _follow(ctx, broker, broker.submit(ref, task=asked.task, inputs=inputs, key=asked.key), asked)
+        _follow(ctx, broker, broker.submit(ref, task=asked.task or "", inputs=inputs, key=asked.key), asked)
 
 
 @click.command("delegate", cls=Command)
@@ -101,7 +101,7 @@ def delegate_command(
         raise click.UsageError("only one of --inputs and --returns can be standard input", ctx)
     inputs, schema = inputs_of(asked.pairs, asked.inputs, None), schema_file(returns)
     with opened(frame, create=True, ring=True) as broker:
-        session = broker.delegate(role, goal, inputs, returns=schema, task=asked.task, key=asked.key)
+        session = broker.delegate(role, goal, inputs, returns=schema, task=asked.task or "", key=asked.key)
         _follow(ctx, broker, session, asked)
 
 
@@ -109,6 +109,8 @@ def _asked(ctx: click.Context, options: dict[str, Any]) -> Asked:
     asked = Asked(**options)
     if not asked.wait and (asked.timeout is not None or asked.progress is not None):
         raise click.UsageError("--timeout and --progress go with --wait", ctx)
+    if asked.task == "":
+        raise click.UsageError("an empty --task names nothing; leave it out", ctx)
     if asked.key == "":
         raise click.UsageError("an empty --key names no session; leave it out for a session of its own", ctx)
     return asked

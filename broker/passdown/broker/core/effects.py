@@ -141,8 +141,8 @@ def _new(draft: Draft, body: cmd.Intend, grant: Grant, identity: str, n: int) ->
 def _unmet(draft: Draft, body: cmd.Intend) -> list[Effect]:
     """Return what an attempt before this one did with the tool, and this run knows nothing of (DESIGN §6).
 
-    After a lost attempt a model may have changed its mind about an argument; then a second write would
-    stand beside the first. So it would where the tool is registered anew with another identity.
+    After an attempt that ended without an accepted return (lost, rejected, released, suspended) a model may
+    have changed its mind about an argument; then a second write would stand beside the first. So it would where the tool is registered anew with another identity.
     """
     state = draft.state
     met = dict(state.snapshot.counters) if state.snapshot else {}
@@ -154,7 +154,7 @@ def _unmet(draft: Draft, body: cmd.Intend) -> list[Effect]:
         for effect in state.effects
         if effect.step == state.step
         and effect.tool == body.tool
-        and (state.lost > 0 or effect.tool_digest != digest)
+        and (state.unreturned > 0 or effect.tool_digest != digest)
         and effect.status in ("done", "failed", "not-done")
         and body.fence.claim_id not in effect.claims[-1:]
         and met.get(f"{effect.tool}:{effect.identity}", 0) < effect.n

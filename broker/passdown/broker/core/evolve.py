@@ -156,6 +156,7 @@ def _stage_entered(state: State, event: ev.StageEntered, logged: ev.Logged) -> S
         owed=None if event.human else Owed(cause="first", at=logged.at),
         failures=0,
         lost=0,
+        unreturned=0,
         settles_lost=0,
         snapshot=None,
         reads=[],
@@ -206,9 +207,10 @@ def _claimed(state: State, event: ev.Claimed, logged: ev.Logged) -> State:
 
 def _claim_ended(state: State, owed: Owed) -> State:
     """Return the state without its claim; a settle attempt leaves what is owed, or a kept return, as it was."""
-    if state.settling() and (state.owed or state.kept):
-        return ledger.claim_over(state)
-    return replace(ledger.claim_over(state), owed=owed)
+    if state.settling():
+        over = ledger.claim_over(state)
+        return over if state.owed or state.kept else replace(over, owed=owed)
+    return replace(ledger.claim_over(state), owed=owed, unreturned=state.unreturned + 1)
 
 
 def _lease_lost(state: State, event: ev.LeaseLost) -> State:
@@ -248,7 +250,6 @@ def _ending(state: State, event: ev.Ending) -> State:
         ending_reason=event.reason,
         paused=False,
         resume_at=None,
-        issued=state.issued if state.claim or state.settling() else None,
         owed=None,
         kept=None,
         completed=None,

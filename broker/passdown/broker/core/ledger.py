@@ -50,7 +50,7 @@ def effect_proposed(state: State, event: ev.EffectProposed, logged: ev.Logged) -
         edited_identity="",
         touched=logged.seq,
     )
-    return replace(claim_over(state), effects=put_row(state, effect))
+    return replace(claim_over(state), effects=put_row(state, effect), unreturned=state.unreturned + 1)
 
 
 def effect_intended(state: State, event: ev.EffectIntended, logged: ev.Logged) -> State:

@@ -66,7 +66,7 @@ def _report_failed(draft: Draft, effect: Effect, body: cmd.Report) -> None:
     # What an earlier claim says of its own try says nothing of a later one.
     if effect.claims[-1] != body.claim_id:
         return
-    failed = ev.EffectFailed(effect_id=effect.effect_id, error=clean_text(body.error))
+    failed = ev.EffectFailed(effect_id=effect.effect_id, error=clean_text(body.error, 16_000))
     if effect.status in ("intended", "unknown"):
         draft.add(failed)
         withdraw_about(draft, effect.effect_id, "the truth arrived")

@@ -262,7 +262,8 @@ class State(Record, frozen=True, kw_only=True):
     """A session, as of event ``seq``. ``head`` is the digest of that event; ``data`` the overlaid inputs.
 
     ``failures`` and ``settles_lost`` bound the attempts of this step; ``lost`` counts its lost claims, also
-    those that a person or an operator forgave. ``left_out`` counts what of this step only the log still has.
+    those that a person or an operator forgave; ``unreturned`` counts all that ended without an accepted return:
+    lost, rejected, released, suspended by a proposal. ``left_out`` counts what of this step only the log still has.
     """
 
     spec: str = STATE_SPEC
@@ -294,6 +295,7 @@ class State(Record, frozen=True, kw_only=True):
     owed: Owed | None = None
     failures: int = 0
     lost: int = 0
+    unreturned: int = 0
     settles_lost: int = 0
     snapshot: Snapshot | None = None
     effects: list[Effect] = []

@@ -79,7 +79,7 @@ def _require_retryable(state: State, at: int) -> None:
         raise Conflict("cannot retry: this step is with a person", "", "resolve its ticket")
     asks = any(ticket.kind in ("failure", "budget", "escalation") for ticket in state.tickets)
     waits = state.owed is not None and state.owed.cause == "retry" and not state.tickets
-    idle = state.claim is None and state.issued is None and not (state.over or state.paused or state.ending)
+    idle = state.issued is None and not (state.over or state.paused or state.ending)
     if state.status != "failed" and not (idle and (asks or waits)):
         raise Conflict("there is nothing to retry", "", f"the session is {state.shown_status}")
     if state.deadline is not None and state.deadline <= at:

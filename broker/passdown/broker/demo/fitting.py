@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from passdown.broker.demo.record import Act, Asked, Called, Run
 from passdown.contracts.codec import INLINE_LIMIT, KIB, STATE_BUDGET, encode
 
-#: No single text is longer than this, so that a question and its answer fit a pack beside its tools.
-LONGEST = 12 * KIB
+#: No single text is longer than this: the questions of a return may have 12 KiB, with their ids and schemas.
+LONGEST = 11 * KIB
 _SHORTEST = 64
 #: What the state holds beside texts, results and arguments: in all, for each question, call and effect.
 _FIXED, _PER_ENTRY = 24 * KIB, 600

@@ -1,11 +1,13 @@
 """Plans from TOML files."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 from typing import Any
 
-from passdown.broker.plans.compiling import compile_whole
+from passdown.broker.plans.authored import Plan as Authored
+from passdown.broker.plans.compiling import compile_plan, compile_whole
 from passdown.broker.plans.faults import Fault, one_line, refuse
 from passdown.broker.plans.lines import lines_of, with_line
 from passdown.broker.plans.schema_source import SourceProblem, read_file
@@ -19,11 +21,15 @@ _LONG_KEY = re.compile(rf"(?<![A-Za-z0-9_-]){_KEY}(?:[ \t]*+\.[ \t]*+{_KEY}){{{_
 
 
 def load_plan(path: Path | str) -> Plan:
-    """Return the plan in a TOML file; paths of schemas in it are relative to the file's folder.
+    """Return the plan in a TOML file, or the one `Plan` that a Python file defines.
+
+    Paths of schemas in it are relative to the file's folder.
 
     Raises PlanError, which names the file, with every fault, its place, and its line where that is known.
     """
     path = Path(path)
+    if path.suffix == ".py":
+        return _from_python(path)
     text = _read(path)
     plan, faults = compile_whole(_parse(path, text), path.parent)
     if plan is None:
@@ -32,6 +38,21 @@ def load_plan(path: Path | str) -> Plan:
     refuse(str(path), faults)
     assert plan is not None  # noqa: S101 - a plan of which nothing could be made has faults
     return plan
+
+
+def _from_python(path: Path) -> Plan:
+    _read(path)
+    try:
+        values = runpy.run_path(str(path))
+    except PlanError:
+        raise
+    except Exception as error:
+        problem = f"it cannot be run: {type(error).__name__}: {one_line(str(error))}"
+        raise _error(path, problem, "run it with python to see where") from error
+    found = {id(value): value for value in values.values() if isinstance(value, Authored)}
+    if len(found) != 1:
+        raise _error(path, f"it defines {len(found)} plans", "define one `Plan` in each file")
+    return compile_plan(next(iter(found.values())), path.parent, source=str(path))
 
 
 def _read(path: Path) -> str:

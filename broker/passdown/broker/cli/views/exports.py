@@ -60,14 +60,18 @@ def session_lines(store: Store, session_id: str) -> Iterator[bytes]:
     }
     kept: dict[int, dict[str, Any]] = {}
     tickets: dict[int, dict[str, Any]] = {}
+    failures: dict[str, str] = {}
     for raw in events(store, session_id, until=loaded.version):
         logged = msgspec.json.decode(raw)
         yield _line(_event(session_id, logged))
         if logged["seq"] in wanted:
             kept[logged["seq"]] = logged["event"]
+        if logged["event"]["type"] == "EffectFailed":
+            failures[logged["event"]["effectId"]] = logged["event"]["error"]
         _note_ticket(tickets, session_id, logged)
     for effect in state.effects:
-        yield _line(_effect(session_id, effect, kept))
+        failure = failures.get(effect.effect_id) if effect.status == "failed" else None
+        yield _line(_effect(session_id, effect, kept, failure))
     for ticket in tickets.values():
         yield _line(ticket)
 
@@ -99,10 +103,15 @@ def _event(session_id: str, logged: dict[str, Any]) -> dict[str, Any]:
     return {**fields, **place, "kind": "event", "sessionId": session_id}
 
 
-def _effect(session_id: str, effect: Effect, kept: dict[int, dict[str, Any]]) -> dict[str, Any]:
-    """What the state left in the log, because it is large or old, is taken from the events that hold it."""
+def _effect(
+    session_id: str, effect: Effect, kept: dict[int, dict[str, Any]], failure: str | None
+) -> dict[str, Any]:
+    """What the state left in the log, because it is large or old, is taken from the events that hold it.
+
+    The result of a failed effect is what its tool said.
+    """
     args = effect.args if effect.args is not None else kept.get(effect.args_seq, {}).get("args")
-    result = effect.result
+    result = effect.result if failure is None else failure
     if result is None and effect.result_seq is not None:
         result = kept.get(effect.result_seq, {}).get("result")
     line = {

@@ -39,6 +39,10 @@ class Clock(Protocol):
         """Return the store's time."""
         ...
 
+    def settled(self, db: sqlite3.Connection) -> bool:
+        """Return whether all that is needed was noted; looks, and writes nothing."""
+        ...
+
     def settle(self, batch: Batch) -> None:
         """Note what is needed, when a store is opened."""
         ...
@@ -58,9 +62,12 @@ class GivenClock:
         """Return what the clock shows."""
         return self._clock()
 
+    def settled(self, db: sqlite3.Connection) -> bool:  # noqa: ARG002 - as the protocol says
+        """Return that nothing needs to be noted."""
+        return True
+
     def settle(self, batch: Batch) -> None:
-        """Make the tables, and nothing else."""
-        batch.settled()
+        """Do nothing."""
 
     def follow(self, batch: Batch) -> None:
         """Do nothing: there is no other clock."""
@@ -107,11 +114,14 @@ class HostClock:
             return self._wall()
         return self._since_start() + offset
 
+    def settled(self, db: sqlite3.Connection) -> bool:
+        """Return whether it was noted what the wall shows at this start of the machine."""
+        return self._start is None or db.execute(sql.HOST_CLOCK).fetchone()[0] == self._start
+
     def settle(self, batch: Batch) -> None:
-        """Note what the wall shows at this start of the machine, unless that is noted already."""
+        """Note it, unless somebody else did."""
         db = batch.settled()
-        start, _ = db.execute(sql.HOST_CLOCK).fetchone()
-        if self._start is not None and start != self._start:
+        if not self.settled(db):
             db.execute(sql.PUT_MARK, ("boot", self._start))
             self._note(db, self._wall())
 

@@ -47,7 +47,9 @@ class SqliteStore:
         self._asked: ticking.Asked | None = None
         self._unanswered_ms: int | None = 0
         self._paused = False
-        self._writer.run(self._clock.settle)
+        # Whoever only looks must not wait for those who write.
+        if self._place.in_memory or not self._readers.run(self._clock.settled):
+            self._writer.run(self._clock.settle)
         forks.watch(self)
 
     def load(self, session_id: str, command_id: str = "", command_digest: str = "") -> base.Loaded:
