@@ -4,6 +4,7 @@ from typing import Any
 
 from passdown.broker.core import bounds
 from passdown.contracts import commands as cmd
+from passdown.contracts import events as ev
 from passdown.contracts.codec import KIB, RETURN_BUDGET, STATE_BUDGET, encode
 from passdown.contracts.errors import BudgetExceeded
 from passdown.contracts.plans import FAIL, Grant, Next, Plan
@@ -83,6 +84,19 @@ def test_rule_12_results_and_arguments_of_old_effects_leave_the_state() -> None:
     oldest, newest = session.state.effects[0], session.state.effects[-1]
     assert (oldest.args, oldest.result, oldest.result_out) == (None, None, True)
     assert (newest.args, newest.result) == ({"to": "59", "text": "x" * 1_000}, "r" * 1_000)
+
+
+def test_rule_12_the_error_of_an_effect_stands_whole_in_its_event_and_cut_in_the_state() -> None:
+    session = loop(tools=[Grant(tool="mail")]).claim()
+    effect = session.run("mail", {"to": "a"})
+    session.report(effect, "failed", error="e" * 50_000)
+    (event,) = session.last
+    assert isinstance(event, ev.EffectFailed)
+    assert len(event.error) > 10_000
+    assert 900 < len(session.effect(effect).error) < 1_100
+    late = session.run("mail", {"to": "b"})
+    session.lose().report(late, "failed", error="e" * 50_000)
+    assert size(session) < 8 * KIB
 
 
 def test_rule_12_errors_of_old_effects_are_cut() -> None:

@@ -336,6 +336,15 @@ def test_rule_03_a_changed_mind_is_asked_about_however_the_attempt_ended(how: st
     session.then("EffectProposed", "TicketOpened")
 
 
+def test_rule_03_a_changed_mind_is_asked_about_after_an_attempt_that_was_suspended() -> None:
+    grants = [Grant(tool="refund"), Grant(tool="mail", approve="approvers")]
+    session = Session(one(tools=grants), REFUND, MAIL).submit().claim()
+    session.report(session.run("refund", ARGS))
+    session.intend("mail", {"to": "a"})
+    session.resolve("approve").claim().intend("refund", OTHER)
+    session.then("EffectProposed", "TicketOpened")
+
+
 def test_after_an_accepted_return_nobody_is_asked() -> None:
     session = situations.running()
     session.report(session.run("refund", ARGS))

@@ -133,7 +133,7 @@ def _new(draft: Draft, body: cmd.Intend, grant: Grant, identity: str, n: int) ->
         return _propose(draft, body, identity, n, grant.approve, "a person must see it first")
     unmet = _unmet(draft, body)
     if unmet and body.after not in {effect.effect_id for effect in unmet}:
-        why = f"an attempt was lost after {unmet[0].tool} ran with other arguments ({unmet[0].effect_id})"
+        why = f"an attempt ended after {unmet[0].tool} ran with other arguments ({unmet[0].effect_id})"
         return _propose(draft, body, identity, n, None, why)
     return _intend(draft, body, identity, n, None, None)
 
@@ -142,7 +142,8 @@ def _unmet(draft: Draft, body: cmd.Intend) -> list[Effect]:
     """Return what an attempt before this one did with the tool, and this run knows nothing of (DESIGN §6).
 
     After an attempt that ended without an accepted return (lost, rejected, released, suspended) a model may
-    have changed its mind about an argument; then a second write would stand beside the first. So it would where the tool is registered anew with another identity.
+    have changed its mind about an argument; then a second write would stand beside the first. So it would
+    where the tool is registered anew with another identity.
     """
     state = draft.state
     met = dict(state.snapshot.counters) if state.snapshot else {}

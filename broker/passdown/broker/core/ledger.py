@@ -12,7 +12,8 @@ from passdown.contracts.errors import ContractError
 from passdown.contracts.ids import identity_digest
 
 _ENDED = ("done", "failed", "denied", "not-done")
-_ERROR_KEPT = 120
+#: Characters of an error that a row holds, and that an old row does; the event has it whole.
+_ERROR_KEPT, _OLD_ERROR_KEPT = 1_000, 120
 
 
 def claim_over(state: State) -> State:
@@ -135,9 +136,10 @@ def _ended(
         case ev.EffectFailed():
             # Late, it settles what was unknown, and a repeat is safe: nothing was written (DESIGN §6).
             late = effect.status == "unknown"
-            return replace(effect, status="not-done" if late else "failed", error=event.error, repeat=late)
+            error = clean_text(event.error, _ERROR_KEPT)
+            return replace(effect, status="not-done" if late else "failed", error=error, repeat=late)
         case ev.EffectUnknown():
-            return replace(effect, status="unknown", error=event.why)
+            return replace(effect, status="unknown", error=clean_text(event.why, _ERROR_KEPT))
         case ev.EffectSettled():
             gone = {"result": None, "result_seq": None, "result_out": False}
             return replace(effect, status="not-done", repeat=event.repeat, **gone)
@@ -175,7 +177,7 @@ def _slim(effect: Effect) -> Effect:
         edited=None,
         result=None,
         result_out=effect.result_seq is not None,
-        error=clean_text(effect.error, _ERROR_KEPT),
+        error=clean_text(effect.error, _OLD_ERROR_KEPT),
         weight=0,
     )
 
@@ -207,6 +209,11 @@ def denied(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Lo
     effect = state.effect(ticket.about)
     if effect is None:
         raise ContractError("log", f"ticket {ticket.ticket_no} denies an effect that was never proposed")
-    row = replace(effect, status="denied", error=event.note or "a person denied it", touched=logged.seq)
+    row = replace(
+        effect,
+        status="denied",
+        error=clean_text(event.note, _ERROR_KEPT) or "a person denied it",
+        touched=logged.seq,
+    )
     owed = Owed(cause="human", at=logged.at, denied=True)
     return replace(state, effects=put_row(state, row), owed=owed)
