@@ -92,7 +92,7 @@ def test_plans_are_registered_all_or_none(at_desk: Cli, desk: Desk, folder: Path
     [
         (["check", "gone.toml"], 2, "'gone.toml' does not exist"),
         (["check"], 2, "missing argument 'FILE...'"),
-        (["register", "good.toml", "agents.py"], 2, "plan agents.py: file: not TOML"),
+        (["register", "good.toml", "agents.py"], 2, "plan agents.py: file: it defines 0 plans"),
         (
             ["check", "good.toml", "--module", "gone_module"],
             2,
