@@ -120,7 +120,7 @@ class CatalogCache:
             ) from error
 
     def _pinned(self, state: State | None) -> dict[str, ToolSpec]:
-        if state is None or not (state.issued or state.effects):
+        if state is None or not (state.effects or (state.issued and state.issued.tools)):
             return {}
         wanted = set(state.issued.tools.values()) if state.issued else set[str]()
         wanted |= {effect.tool_digest for effect in state.effects if effect.status in ("unknown", "proposed")}

@@ -8,8 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import stamina
 import structlog
@@ -46,8 +45,7 @@ PATIENCE_S = 20.0
 _CONFLICTS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A session as somebody last saw it, so that the next command need not load it.
 
     ``now`` was the store's clock (ms) when this process's monotonic clock (s) showed ``seen``; ``catalog``
@@ -64,8 +62,7 @@ class Held:
         return self.now + int((time.monotonic() - self.seen) * 1000)
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """What a command answered, the session as it left it (None: not known), and what was taken along."""
 
     reply: Reply
@@ -129,14 +126,12 @@ class Controller:
         content; Unavailable where the store stays away (then a retry is safe).
         """
         act = _Act(session_id, body, by, take)
-        first = [held]
-
-        def attempt() -> Done:
-            # After a failure only the store knows whether the command was carried out: load, do not trust `held`.
-            return self._run(act, first.pop() if first else None)
-
         try:
-            return self.patiently(attempt, session_id)
+            try:
+                return self._run(act, held)
+            except Unavailable as error:
+                # Only the store knows whether the command was carried out: load, do not trust `held`.
+                return self._again(error, lambda: self._run(act, None), session_id)
         except Unavailable:
             raise  # what was taken along is free again when its reservation runs out
         except Exception:
@@ -151,9 +146,12 @@ class Controller:
         try:
             return attempt()
         except Unavailable as error:
-            if self._patience_s <= 0 or self._closed:
-                raise
-            _log.warning("controller.store_away", session=session_id, error=str(error))
+            return self._again(error, attempt, session_id)
+
+    def _again(self, error: Unavailable, attempt: Callable[[], T], session_id: str) -> T:
+        if self._patience_s <= 0 or self._closed:
+            raise error
+        _log.warning("controller.store_away", session=session_id, error=str(error))
         for again in stamina.retry_context(on=self._may_come_back, attempts=None, timeout=self._patience_s):
             with again:
                 return attempt()
