@@ -221,7 +221,7 @@ class Controller:
             self._doorbell.ring(role)
         state = decision.state
         if state is not None and state.over:
-            self._ends.tell(act.session_id)
+            self._ends.tell(state)
         raise_refusal(decision.reply)
         now = Held(state, outcome.now, time.monotonic(), held.catalog)
         return Done(decision.reply, now, act.taken)
@@ -265,7 +265,7 @@ class Controller:
             self.ring(act.role)
 
     @contextmanager
-    def watching(self, session_id: str) -> Generator[threading.Event]:
+    def watching(self, session_id: str) -> Generator["Ended"]:
         """Yield an event that is set when the session ends by a commit of this process; others' do not set it."""
         with self._ends.watch(session_id) as ended:
             yield ended
@@ -304,16 +304,22 @@ def _require_still_held(body: cmd.Claim | cmd.Intend, state: State | None) -> No
         raise Fenced(str(body.fence), str(body.fence), f"that write was allowed once, and is {effect.status}")
 
 
+class Ended(threading.Event):
+    """Set when a session ends; then ``state`` is how it ended."""
+
+    state: State | None = None
+
+
 class _Ends:
     """Who waits in this process for which session to end. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[str, tuple[threading.Event, ...]] = {}
+        self._waiting: dict[str, tuple[Ended, ...]] = {}
 
     @contextmanager
-    def watch(self, session_id: str) -> Generator[threading.Event]:
-        event = threading.Event()
+    def watch(self, session_id: str) -> Generator[Ended]:
+        event = Ended()
         with self._lock:
             self._waiting[session_id] = (*self._waiting.get(session_id, ()), event)
         try:
@@ -326,6 +332,7 @@ class _Ends:
                 else:
                     del self._waiting[session_id]
 
-    def tell(self, session_id: str) -> None:
-        for event in self._waiting.get(session_id, ()):
+    def tell(self, state: State) -> None:
+        for event in self._waiting.get(state.session_id, ()):
+            event.state = state
             event.set()

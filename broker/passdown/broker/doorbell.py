@@ -60,6 +60,7 @@ class KombuDoorbell:
         self._lock = threading.Lock()
         self._connection: kombu.Connection | None = None
         self._producer: kombu.Producer | None = None
+        self._declared: set[str] = set()
 
     def ring(self, role: str) -> None:
         """Publish one doorbell; where the queue is away, say so in the log and leave it to the tick."""
@@ -76,14 +77,17 @@ class KombuDoorbell:
                 self._url, transport_options=self._options, connect_timeout=_CONNECT_TIMEOUT_S
             )
             self._producer = kombu.Producer(self._connection.channel())
+            self._declared = set()
         queue = queue_name(role)
+        if queue not in self._declared:
+            self._producer.maybe_declare(kombu.Queue(queue, routing_key=queue))
+            self._declared.add(queue)
         self._producer.publish(
             message(role),
             routing_key=queue,
             exchange="",
             content_type="application/json",
             content_encoding="utf-8",
-            declare=[kombu.Queue(queue, routing_key=queue)],
         )
 
     def _let_go(self) -> None:

@@ -62,8 +62,7 @@ class Session:
         wait = _LOOK_FIRST
         with self._broker.app.controller.watching(self.id) as ended:
             while True:
-                ended.clear()
-                standing = self._look(deadline)
+                standing = ended.state or self._look(deadline)
                 if standing is not None and standing.over and standing.outcome is not None:
                     return standing.outcome
                 left = deadline - time.monotonic()

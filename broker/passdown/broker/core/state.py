@@ -6,6 +6,8 @@ and nothing else. What is large or old stays in the log and is referred to by ``
 
 from typing import Any, Literal
 
+from msgspec import field
+
 from passdown.contracts.codec import Record
 from passdown.contracts.events import EndingStatus, Resolution, TicketKind
 from passdown.contracts.pack import Cause, EffectStatus, Parent, Resource
@@ -13,7 +15,7 @@ from passdown.contracts.plans import PlanRef
 from passdown.contracts.returns import Return
 from passdown.contracts.schema import Schema
 
-STATE_SPEC = "passdown.state/1"
+STATE_SPEC: Literal["passdown.state/1"] = "passdown.state/1"
 
 Status = Literal[
     "queued",
@@ -266,7 +268,8 @@ class State(Record, frozen=True, kw_only=True):
     lost, rejected, released, suspended by a proposal. ``left_out`` counts what of this step only the log still has.
     """
 
-    spec: str = STATE_SPEC
+    #: Made by a function, for msgspec leaves out defaults: the bytes always say what they are.
+    spec: Literal["passdown.state/1"] = field(default_factory=lambda: STATE_SPEC)
     session_id: str
     task_id: str
     task_name: str
