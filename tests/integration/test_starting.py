@@ -172,5 +172,6 @@ def test_no_list_of_processes_shows_what_a_worker_was_told(site: Site) -> None:
     watcher = site.passdown("worker", "flaky", "--module", DESK)
     wait_until(lambda: children(watcher), "it has its child", 60)
     (child,) = children(watcher)
-    assert child.cmdline()[-3:] == ["-m", "passdown.broker.worker", "-"]
+    shown = ["-m", "passdown.broker.worker", "-"]
+    wait_until(lambda: child.cmdline()[-3:] == shown, "the child shows its own command")
     site.kill(watcher, signal.SIGTERM)
