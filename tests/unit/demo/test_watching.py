@@ -17,6 +17,7 @@ class FakeBroker:
     status: str = "queued"
     version: int = 1
     queues: list[str] = field(default_factory=list[str])
+    kind: str = "k"
 
     def sessions(self, *, limit: int, before: str | None) -> list[SessionRow]:
         assert limit
@@ -37,7 +38,13 @@ class FakeBroker:
     def tickets(self, *, session_id: str) -> list[TicketRow]:
         return [
             TicketRow(
-                session_id=session_id, ticket_no=n, version=1, kind="k", queue=queue, why="", opened_at=0
+                session_id=session_id,
+                ticket_no=n,
+                version=1,
+                kind=self.kind,
+                queue=queue,
+                why="",
+                opened_at=0,
             )
             for n, queue in enumerate(self.queues, 1)
         ]
@@ -90,3 +97,9 @@ def test_nothing_moves_when_no_version_does() -> None:
     broker.version = 2
     looking.look()
     assert looking.idle_seconds() == 0
+
+
+def test_a_session_does_not_end_with_the_question_whether_an_effect_happened() -> None:
+    looking = watch(FakeBroker("waiting-human", queues=["tier2"], kind="effect"), "waiting-human")
+    looking.look()
+    assert not looking.complete

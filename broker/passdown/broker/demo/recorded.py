@@ -18,7 +18,7 @@ from passdown.broker.demo.record import Asked, Run, write_run
 from passdown.broker.demo.replayed import ROLE, TRAJECTORY, tools_of
 from passdown.broker.demo.report import Report
 from passdown.broker.demo.trajectory import read_runs
-from passdown.broker.demo.watching import WAITING
+from passdown.broker.demo.watching import EFFECT, WAITING
 from passdown.broker.plans import Backoff, Plan, Stage
 from passdown.broker.stores.queries import TicketRow
 from passdown.contracts.codec import digest, encode
@@ -29,6 +29,7 @@ from passdown.contracts.plans import PlanRef
 PLAN = "recorded"
 CUSTOMERS, PEOPLE = "customers", "tier2"
 CUSTOMER = "user:customer"
+EXAMINER = "user:examiner"
 PRODUCER = "service:recorded-runs"
 
 _AGENTS = "passdown.broker.demo.replayed"
@@ -58,7 +59,8 @@ def run_recorded(
     began = time.monotonic()
     with Broker(compose(at.store), by=CUSTOMER) as broker:
         _submit(at, broker, runs, shared, faults)
-        cast = Cast([ROLE], _AGENTS, workers, {CUSTOMERS: customer(broker, runs)}, PEOPLE, faults)
+        people = {CUSTOMERS: customer(broker, runs), PEOPLE: examiner(at, broker, runs)}
+        cast = Cast([ROLE], _AGENTS, workers, people, PEOPLE, faults)
         expected = {run.session_id: "done" if run.transfer is None else WAITING for run in runs}
         played = play(at, broker, cast, expected, console or Console())
         return _report(at, broker, runs, played, time.monotonic() - began)
@@ -144,6 +146,31 @@ def customer(broker: Broker, runs: list[Run]) -> Decide:
         return True
 
     return answer
+
+
+def examiner(at: Place, broker: Broker, runs: list[Run]) -> Decide:
+    """Return who settles contradictions: a frozen worker may write just after a verify found nothing.
+
+    A write is late by any length of time, so no verify can exclude it; whoever is asked looks outside again.
+    """
+    known = {run.session_id for run in runs}
+    person = Broker(broker.app, by=EXAMINER)
+
+    def settle(ticket: TicketRow) -> bool:
+        if ticket.kind != EFFECT or ticket.session_id not in known:
+            return False
+        journal = Journal(at.journal)
+        try:
+            written = journal.find(ticket.about)
+        finally:
+            journal.close()
+        session = person.session(ticket.session_id)
+        resolution = "done" if written else "not-done"
+        value = written.result if written else None
+        session.resolve(ticket.ticket_no, resolution, value, note="looked outside", version=ticket.version)
+        return True
+
+    return settle
 
 
 def _report(at: Place, broker: Broker, runs: list[Run], played: Played, seconds: float) -> Report:

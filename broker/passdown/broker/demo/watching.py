@@ -10,6 +10,8 @@ from passdown.broker.stores.queries import SessionRow
 
 _PAGE = 500
 WAITING = "waiting-human"
+#: The kind of ticket that asks whether an effect happened.
+EFFECT = "effect"
 
 
 @dataclass(slots=True)
@@ -66,7 +68,9 @@ class Watch:
 
     def _rests(self, row: SessionRow) -> bool:
         """Whether a session waits for people who will not come."""
-        queues = {ticket.queue for ticket in self.broker.tickets(session_id=row.session_id)}
+        tickets = self.broker.tickets(session_id=row.session_id)
+        queues = {ticket.queue for ticket in tickets}
         if self.expected[row.session_id] == WAITING:
-            return queues == {self.left}
+            # Whether an effect happened is asked in passing; it is no end.
+            return queues == {self.left} and all(ticket.kind != EFFECT for ticket in tickets)
         return bool(queues) and not queues & self.attended
