@@ -73,6 +73,8 @@ class Commit(Record, frozen=True, kw_only=True):
     #: How many registrations the decision knew of, where it issues a pack: Stale where there were more by then,
     #: for a pack carries what is registered now (DESIGN §7). None: that does not matter.
     catalog: int | None = None
+    #: Something is to be told outside up to this version: `due` hands the session out for that, until `Told`.
+    tell: bool = False
 
 
 class Committed(Record, frozen=True, kw_only=True, tag=True):
@@ -103,7 +105,8 @@ class Loaded(Record, frozen=True, kw_only=True):
     """A session as it stands. ``state`` is None where there is none; ``catalog`` counts registrations.
 
     ``reply`` is the recorded outcome of the command id that was asked for, ``clash`` says that it was
-    recorded with another content.
+    recorded with another content. ``removed``: how the session ended, where it was removed under the
+    retention rules (`Remove`); only the command that opened it is still answered then.
     """
 
     state: bytes | None
@@ -112,6 +115,7 @@ class Loaded(Record, frozen=True, kw_only=True):
     catalog: int
     reply: bytes | None = None
     clash: bool = False
+    removed: str = ""
 
 
 class TakeRequest(Record, frozen=True, kw_only=True):
@@ -177,12 +181,14 @@ class DueRequest(Record, frozen=True, kw_only=True):
 
     ``elapsed_ms`` is how long ago this tick asked last by its monotonic clock (None: never). Where the
     store's clock went further ahead than that since any tick last asked, all leases are postponed by the
-    jump first.
+    jump first. ``tell``: reserve up to so many sessions about which something is to be told outside, beside
+    the ``limit`` and for the same time (0: this tick tells nobody).
     """
 
     limit: int
     reserve_ms: int
     elapsed_ms: int | None = None
+    tell: int = 0
 
 
 class DueNow(Record, frozen=True, kw_only=True):
@@ -194,6 +200,14 @@ class DueNow(Record, frozen=True, kw_only=True):
     at: int
 
 
+class ToTell(Record, frozen=True, kw_only=True):
+    """Of a reserved session's log, what comes after seq ``after``, up to ``upto`` at least, was told nobody yet."""
+
+    session_id: str
+    after: int
+    upto: int
+
+
 class Dues(Record, frozen=True, kw_only=True):
     """``next_ms``: until the earliest unreserved entry, at most a minute. ``ring``: roles to ring for."""
 
@@ -203,6 +217,8 @@ class Dues(Record, frozen=True, kw_only=True):
     next_ms: int
     #: By how much leases were postponed because the clock had jumped.
     postponed_ms: int = 0
+    #: Sessions to tell of, in the order in which that became due.
+    tell: list[ToTell] = []
 
 
 class Documents(Record, frozen=True, kw_only=True, tag=True):
@@ -227,11 +243,48 @@ class Count(Record, frozen=True, kw_only=True, tag=True):
     name: str
 
 
-Put = Documents | Quarantine | Count
+class Drop(Record, frozen=True, kw_only=True, tag=True):
+    """Forget a message that was kept in quarantine; without effect where it is gone."""
+
+    id: int
+
+
+class Told(Record, frozen=True, kw_only=True, tag=True):
+    """A session's log was told outside up to ``seq``; `due` hands the session out again where there is more."""
+
+    session_id: str
+    seq: int
+
+
+class Remove(Record, frozen=True, kw_only=True, tag=True):
+    """Remove an ended session and all that belongs to it, unless it is at another version by now.
+
+    For ``keep_ms`` more the store knows how it ended (``status``), and the outcome of the command that opened
+    it: the same submit, sent again, must not open it anew. Then nothing is left of it.
+    """
+
+    session_id: str
+    version: int
+    status: str
+    keep_ms: int
+
+
+Put = Documents | Quarantine | Count | Drop | Told | Remove
+
+#: Of what was refused so much is kept for inspection; the oldest goes first.
+MOST_QUARANTINED = 10_000
 
 
 class Store(Protocol):
-    """The truth (rule 1). Thread-safe; several processes may use one store."""
+    """The truth (rule 1). Thread-safe; several processes may use one store.
+
+    A session lives on one of its ``shards``, which its id names; the number is fixed when the store is made.
+    """
+
+    @property
+    def shards(self) -> int:
+        """Over how many shards sessions are spread (`passdown.contracts.ids.session_id`)."""
+        ...
 
     def load(self, session_id: str, command_id: str = "", command_digest: str = "") -> Loaded:
         """Return the session's state, and the recorded outcome of `command_id` if one is named."""
@@ -268,7 +321,7 @@ class Store(Protocol):
         ...
 
     def put(self, what: Put) -> None:
-        """Register documents, quarantine a message, or count something."""
+        """Register documents, keep or forget what was refused, count something, or settle what was told and removed."""
         ...
 
     def close(self) -> None:

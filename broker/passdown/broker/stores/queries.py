@@ -41,6 +41,16 @@ class FindSessions(Record, frozen=True, kw_only=True, tag=True):
     before: str | None = None
 
 
+class FindEnded(Record, frozen=True, kw_only=True, tag=True):
+    """Sessions that ended ``older_ms`` ago or longer and are to be told of no more, longest ago first.
+
+    Answers list[SessionRow].
+    """
+
+    older_ms: int
+    limit: int = 50
+
+
 class FindTickets(Record, frozen=True, kw_only=True, tag=True):
     """Open tickets, oldest first. Answers list[TicketRow]."""
 
@@ -78,9 +88,10 @@ class FindBeside(Record, frozen=True, kw_only=True, tag=True):
 
 
 class FindQuarantine(Record, frozen=True, kw_only=True, tag=True):
-    """What was refused, newest first. Answers list[QuarantineRow]."""
+    """What was refused, newest first, or one of it. Answers list[QuarantineRow]."""
 
     limit: int = 50
+    id: int | None = None
 
 
 class QueueRow(Record, frozen=True, kw_only=True):
@@ -121,6 +132,7 @@ class QuarantineRow(Record, frozen=True, kw_only=True):
 
 Query = (
     FindSessions
+    | FindEnded
     | FindTickets
     | FindQueues
     | FindCatalog
