@@ -14,7 +14,7 @@ ARGS ?=
 UPGRADE ?=
 
 # Debian packages that tests use, `PACKAGE` or `PACKAGE=COMMAND` where the command has another name.
-APT_PACKAGES = faketime
+APT_PACKAGES = faketime redis-server rabbitmq-server
 
 BIN = .venv/bin
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check
