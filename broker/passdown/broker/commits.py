@@ -4,10 +4,11 @@ from typing import Literal
 
 from passdown.broker.core.decide import dues
 from passdown.broker.core.given import Decision, DueAt
-from passdown.broker.core.state import TERMINAL, State
+from passdown.broker.core.state import TERMINAL, Issued, State
 from passdown.broker.stores.base import Commit, DueEntry, Enqueue, Lease
 from passdown.broker.stores.queries import SessionRow, TicketRow
 from passdown.contracts.codec import encode
+from passdown.contracts.push import pushed
 
 #: Ends at which the worker that holds the claim is told by `renew`; at the others it gave the return itself.
 _CALLED_OFF = TERMINAL - {"done", "refused", "failed"}
@@ -65,7 +66,7 @@ def _queue(before: State | None, after: State, pack: bytes | None) -> Enqueue | 
     if pack is None:
         raise AssertionError("a pack that was issued comes with its bytes")
     return Enqueue(
-        role=issued.role,
+        role=queue_of(issued),
         step=after.step,
         attempt=issued.attempt,
         digest=issued.digest,
@@ -73,6 +74,11 @@ def _queue(before: State | None, after: State, pack: bytes | None) -> Enqueue | 
         priority=issued.priority,
         solo=issued.solo,
     )
+
+
+def queue_of(issued: Issued) -> str:
+    """Return the role queue that an issued pack stands on: what is to be pushed is on one that no worker takes from."""
+    return pushed(issued.role) if issued.delivery == "push" else issued.role
 
 
 def _due_entries(before: State | None, after: State) -> list[DueEntry] | None:
@@ -108,7 +114,7 @@ def _lease(before: State | None, after: State) -> Lease | Literal["end", "cancel
         issued = after.issued
         if issued is None:
             raise AssertionError("a claim holds a pack")
-        return Lease(claim_id=has.claim_id, role=issued.role, lease_ms=issued.lease_ms)
+        return Lease(claim_id=has.claim_id, role=queue_of(issued), lease_ms=issued.lease_ms)
     if had is None:
         return None
     ending = bool(after.ending) or after.status in _CALLED_OFF

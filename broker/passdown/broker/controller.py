@@ -4,9 +4,8 @@ A command's id is derived from the act, so each of these steps may be repeated a
 command that was recorded is answered from its record (DESIGN §4).
 """
 
-import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -19,6 +18,7 @@ from passdown.broker.core.decide import decide
 from passdown.broker.core.given import Command, Decision
 from passdown.broker.core.state import State
 from passdown.broker.doorbell import Doorbell
+from passdown.broker.endings import Ended, Endings
 from passdown.broker.stores.base import (
     Committed,
     Count,
@@ -70,6 +70,15 @@ class Done(NamedTuple):
     taken: Taken | None = None
 
 
+class Ask(NamedTuple):
+    """A command for `Controller.run_all`; ``held`` is the session as it was last seen."""
+
+    session_id: str
+    body: cmd.Body
+    by: str
+    held: Held | None
+
+
 class _Act:
     """A command to carry out, how it is known, and the take that goes with it until it has brought something."""
 
@@ -107,7 +116,7 @@ class Controller:
         self._doorbell = doorbell
         self._patience_s = patience_s
         self._closed = False
-        self._ends = _Ends()
+        self._ends = Endings()
 
     def run(
         self,
@@ -137,6 +146,65 @@ class Controller:
         except Exception:
             self._hand_back(act)
             raise
+
+    def run_all(
+        self, asks: Sequence[Ask], *, take: TakeRequest | None = None
+    ) -> tuple[list[Done | PassdownError], Taken | None]:
+        """Carry out commands on several sessions, in one round trip as far as they can be decided on what is held.
+
+        Each stands or falls alone: its place in the answer has what `run` returns, or raises. The packs that
+        `take` asks for come with the same round trip, or with one more.
+        """
+        acts = [_Act(ask.session_id, ask.body, ask.by, None) for ask in asks]
+        decided = [
+            self._decide_on_held(act, ask.held) if ask.held else None
+            for act, ask in zip(acts, asks, strict=True)
+        ]
+        answers, taken = self._commit_all(asks, acts, decided, take)
+        for n, ask in enumerate(asks):
+            if n not in answers:
+                answers[n] = self._alone(ask)
+        if take is not None and taken is None:
+            taken = self.patiently(lambda: self.store.take(take))
+        return [answers[n] for n in range(len(asks))], taken
+
+    def _commit_all(
+        self,
+        asks: Sequence[Ask],
+        acts: list["_Act"],
+        decided: list[Decision | None],
+        take: TakeRequest | None,
+    ) -> tuple[dict[int, Done | PassdownError], Taken | None]:
+        """Write what was decided; returns answers by place, none for what must be decided anew, and what was taken."""
+        commits = {
+            n: commit_of(act.id, act.digest, ask.held.state, decision, act.catalog)
+            for n, (act, ask, decision) in enumerate(zip(acts, asks, decided, strict=True))
+            if decision is not None and ask.held is not None
+        }
+        if not commits:
+            return {}, None
+        try:
+            outcomes, taken = self.store.commit(list(commits.values()), take)
+        except Unavailable as error:
+            # Each is asked for by its id from here on: some of them may be recorded.
+            _log.warning("controller.store_away", sessions=len(commits), error=str(error))
+            return {}, None
+        answers: dict[int, Done | PassdownError] = {}
+        rung: dict[str, None] = {}
+        for n, outcome in zip(commits, outcomes, strict=True):
+            decision, held = decided[n], asks[n].held
+            if isinstance(outcome, Committed) and decision is not None and held is not None:
+                rung.update(dict.fromkeys(outcome.ring))
+                answers[n] = self._written(decision, outcome, held.catalog, None)
+        for role in rung:
+            self._doorbell.ring(role)
+        return answers, taken
+
+    def _alone(self, ask: Ask) -> Done | PassdownError:
+        try:
+            return self.run(ask.session_id, ask.body, ask.by)
+        except PassdownError as error:
+            return error
 
     def patiently(self, attempt: Callable[[], T], session_id: str = "") -> T:
         """Return what `attempt` returns; while the store is away again, with jittered waits, for `patience_s`.
@@ -219,12 +287,15 @@ class Controller:
             return None
         for role in outcome.ring:
             self._doorbell.ring(role)
+        done = self._written(decision, outcome, held.catalog, act.taken)
+        raise_refusal(decision.reply)
+        return done
+
+    def _written(self, decision: Decision, outcome: Committed, catalog: int, taken: Taken | None) -> Done:
         state = decision.state
         if state is not None and state.over:
             self._ends.tell(state)
-        raise_refusal(decision.reply)
-        now = Held(state, outcome.now, time.monotonic(), held.catalog)
-        return Done(decision.reply, now, act.taken)
+        return Done(decision.reply, Held(state, outcome.now, time.monotonic(), catalog), taken)
 
     def _recorded(self, act: _Act, held: Held, loaded: Loaded) -> Done:
         """Answer an act that was carried out before."""
@@ -265,7 +336,7 @@ class Controller:
             self.ring(act.role)
 
     @contextmanager
-    def watching(self, session_id: str) -> Generator["Ended"]:
+    def watching(self, session_id: str) -> Generator[Ended]:
         """Yield an event that is set when the session ends by a commit of this process; others' do not set it."""
         with self._ends.watch(session_id) as ended:
             yield ended
@@ -302,37 +373,3 @@ def _require_still_held(body: cmd.Claim | cmd.Intend, state: State | None) -> No
         raise Fenced(str(body.fence), now, "it held when this was asked first, and its claim is over since")
     if effect is not None and effect.status != "intended":
         raise Fenced(str(body.fence), str(body.fence), f"that write was allowed once, and is {effect.status}")
-
-
-class Ended(threading.Event):
-    """Set when a session ends; then ``state`` is how it ended."""
-
-    state: State | None = None
-
-
-class _Ends:
-    """Who waits in this process for which session to end. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: dict[str, tuple[Ended, ...]] = {}
-
-    @contextmanager
-    def watch(self, session_id: str) -> Generator[Ended]:
-        event = Ended()
-        with self._lock:
-            self._waiting[session_id] = (*self._waiting.get(session_id, ()), event)
-        try:
-            yield event
-        finally:
-            with self._lock:
-                left = tuple(one for one in self._waiting[session_id] if one is not event)
-                if left:
-                    self._waiting[session_id] = left
-                else:
-                    del self._waiting[session_id]
-
-    def tell(self, state: State) -> None:
-        for event in self._waiting.get(state.session_id, ()):
-            event.state = state
-            event.set()

@@ -17,7 +17,9 @@ from passdown.contracts.returns import Fence
 
 #: kind:name, for example user:ann, agent:cashier, group:desk, service:shop.
 PRINCIPAL_PATTERN = r"^[a-z]+:[^\s:][^\s]{0,119}\Z"
-DueKind = Literal["deadline", "retry-at", "resume-at", "lease"]
+#: `lease` and `restarted` are about a claim, their subject is its id, and they stand beside the state. `restarted`: the
+#: store came back from a restart that may have lost its last moments.
+DueKind = Literal["deadline", "retry-at", "resume-at", "lease", "restarted"]
 
 
 class _Command(Record, frozen=True, kw_only=True, tag_field="command"):

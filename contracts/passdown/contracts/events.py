@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from passdown.contracts.codec import Record
 from passdown.contracts.pack import Cause, Parent, Resource
-from passdown.contracts.plans import PlanRef
+from passdown.contracts.plans import Delivery, PlanRef
 from passdown.contracts.reserved import ReservedEvent
 from passdown.contracts.returns import EvidenceItem, Fence, Question, Return
 
@@ -55,6 +55,7 @@ class PackIssued(_Event, frozen=True, kw_only=True, tag="PackIssued"):
     attempt: int
     cause: Cause
     role: str
+    delivery: Delivery = "pull"
     digest: str
     bytes: int
     lease_ms: int

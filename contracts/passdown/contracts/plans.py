@@ -21,6 +21,8 @@ ResultName = Literal["done", "needs-input", "refused", "escalate"]
 Recovery = Literal["rerun", "continue", "human"]
 Risk = Literal["low", "normal", "high"]
 Evidence = Literal["none", "optional", "required"]
+#: How packs reach their workers: they take them from the store, or a message brings each (DESIGN §4).
+Delivery = Literal["pull", "push"]
 
 ALL_RESULTS: list[ResultName] = ["done", "needs-input", "refused", "escalate"]
 
@@ -72,7 +74,10 @@ class Next(Record, frozen=True, kw_only=True):
 
 
 class Stage(Record, frozen=True, kw_only=True):
-    """One stage of a plan (DESIGN §7): a role's, or, where ``queue`` is named, a person's."""
+    """One stage of a plan (DESIGN §7): a role's, or, where ``queue`` is named, a person's.
+
+    ``gateway`` says of a stage whose packs are pushed that its workers also use the gateway: they may call tools.
+    """
 
     role: str = ""
     queue: str | None = None
@@ -86,6 +91,8 @@ class Stage(Record, frozen=True, kw_only=True):
     returns: Returns = Returns()
     risk: Risk = "normal"
     waived: str = ""
+    delivery: Delivery = "pull"
+    gateway: bool = False
     lease_seconds: float = 60.0
     deadline_seconds: float | None = None
     max_attempts: int = 3

@@ -34,7 +34,7 @@ def _resolve(session: Session) -> tuple[cmd.Body, str]:
 
 
 def _due(session: Session, kind: cmd.DueKind) -> tuple[cmd.Body, str]:
-    if kind == "lease":
+    if kind in ("lease", "restarted"):
         return cmd.Due(kind=kind, subject=session.fence.claim_id, due_at=0), TICK
     found = next((one for one in dues(session.state) if one.kind == kind), None)
     session.at = max(session.at, found.at if found else 0)
@@ -67,6 +67,7 @@ COMMANDS: dict[str, Made] = {
     "resume": lambda s: (cmd.Resume(seen=s.state.seq), ANN),
     "retry": lambda s: (cmd.Retry(seen=s.state.seq), ANN),
     "due lease": lambda s: _due(s, "lease"),
+    "due restarted": lambda s: _due(s, "restarted"),
     "due deadline": lambda s: _due(s, "deadline"),
     "due retry-at": lambda s: _due(s, "retry-at"),
     "due resume-at": lambda s: _due(s, "resume-at"),

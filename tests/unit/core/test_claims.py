@@ -304,6 +304,60 @@ def test_rule_01_the_lease_of_another_claim_running_out_changes_nothing() -> Non
     session.stands("running")
 
 
+def restarted(session: Session, claim_id: str = "claim-001") -> None:
+    session.do(cmd.Due(kind="restarted", subject=claim_id, due_at=0), TICK)
+
+
+def test_rule_03_what_is_under_way_is_unknown_once_the_store_was_restarted() -> None:
+    """It may have lost the record of how the write ended, or others with it (DESIGN §6)."""
+    session = situations.intended()
+    restarted(session)
+    session.then(
+        like(ev.EffectUnknown, why="the store was restarted while it was under way"),
+        like(ev.LeaseLost, claim_id="claim-001"),
+        like(ev.PackIssued, cause="settle"),
+    )
+    session.stands("queued", failures=1, lost=1)
+    restarted(session)
+    session.nothing()
+
+
+def test_a_restart_of_the_store_leaves_claims_alone_that_have_nothing_under_way() -> None:
+    session = situations.running()
+    session.report(session.run("mail", {"to": "a"}))
+    restarted(session)
+    session.nothing()
+    session.done()
+    session.stands("queued", failures=0)
+
+
+def test_rule_01_a_restart_that_another_claim_lived_through_changes_nothing() -> None:
+    session = situations.running().lose().claim()
+    session.run("mail", {"to": "a"})
+    restarted(session)
+    session.nothing()
+    restarted(session, "claim-002")
+    session.then("EffectUnknown", "LeaseLost", "PackIssued")
+
+
+def test_rule_03_a_worker_that_says_how_its_write_ended_after_the_restart_is_believed() -> None:
+    session = situations.intended()
+    effect, claim_id = session.state.effects[0].effect_id, session.fence.claim_id
+    restarted(session)
+    session.do(cmd.Report(effect_id=effect, claim_id=claim_id, phase="done", result={"id": 9}))
+    session.then("EffectDone", like(ev.PackIssued, cause="retry"))
+
+
+def test_after_a_restart_a_person_decides_where_the_plan_says_so() -> None:
+    """`recovery` counts whatever was lost, the worker or the store's last moments."""
+    session = situations.running(recovery="human")
+    effect = session.run("mail", {"to": "a"})
+    restarted(session)
+    session.claim().settle(e1="found")
+    session.then("EffectSettled", "ClaimReleased", like(ev.TicketOpened, kind="failure"))
+    assert session.state.effect(effect)
+
+
 @pytest.mark.parametrize("how", ["lose", "release", "fail", "done"])
 def test_rule_03_what_is_intended_when_its_claim_ends_is_unknown_in_that_commit(how: str) -> None:
     session = situations.intended()

@@ -302,6 +302,18 @@ def test_a_report_on_an_effect_that_does_not_exist_is_refused() -> None:
     session.refuses(NotFound, body, match="there is no effect")
 
 
+def test_rule_03_a_held_claim_whose_intent_a_store_lost_can_record_it_again() -> None:
+    """A repeat of an effect that failed before: what is known is the older try, which is not this claim's."""
+    session = situations.running()
+    effect = session.run("mail", TO)
+    session.report(effect, "failed").fail().claim()
+    body = cmd.Report(effect_id=effect, claim_id=session.fence.claim_id, phase="done", result={"id": 1})
+    session.refuses(NotFound, body, match="this claim recorded no intent for it")
+    session.run("mail", TO)
+    session.do(body)
+    session.then("EffectDone")
+
+
 def test_rule_11_a_result_that_is_not_json_changes_nothing() -> None:
     session = situations.running()
     effect = session.run("mail", TO)

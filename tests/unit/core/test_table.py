@@ -127,6 +127,10 @@ TABLE: dict[str, dict[str, str]] = {
         "LeaseLost": "disputed, paused running",
         "nothing": "*",
     },
+    "due restarted": {
+        "EffectUnknown LeaseLost PackIssued": "intended, ending",
+        "nothing": "*",
+    },
     "due deadline": {
         "nothing": "*",
     },

@@ -252,11 +252,13 @@ def issue(draft: Draft, cause: Cause, *, fresh: bool = False) -> Issue:
             attempt=pack.attempt,
             cause=cause,
             role=stage.role,
+            delivery=stage.delivery,
             digest=pack.digest,
             bytes=len(draft.pack),
             lease_ms=int(stage.lease_seconds * 1000),
-            # What was asked of somebody and came back is new work, not the pack that was lost.
-            solo=state.lost > 0 and cause not in ("input", "human"),
+            # What was asked of somebody and came back is new work, not the pack that was lost. Of a pack that is
+            # pushed nobody here knows what runs beside it.
+            solo=state.lost > 0 and cause not in ("input", "human") and stage.delivery == "pull",
             priority=stage.priority,
             fresh=fresh,
             from_top=starts_from_top(stage, cause),

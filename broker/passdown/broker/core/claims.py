@@ -212,14 +212,35 @@ def release(draft: Draft, body: cmd.Release) -> Decision:
 
 def lease_lost(draft: Draft, claim_id: str) -> Decision:
     """The lease ran out and nobody renewed it: the attempt is lost."""
-    state = draft.state
-    if state.claim is None or state.claim.claim_id != claim_id:
-        return draft.decision()
-    end_effects(draft, "its worker was lost")
-    at = recovery.retry_at(draft.stage, state.failures + 1, draft.at)
+    if _claimed_by(draft, claim_id):
+        _lose(draft, claim_id, "its worker was lost")
+    return draft.decision()
+
+
+def store_restarted(draft: Draft, claim_id: str) -> Decision:
+    """The store was restarted and may have lost its last moments: what is under way is unknown (DESIGN §6).
+
+    The record of how the write ended may be among what was lost, so its worker cannot be asked to go on. The
+    attempt counts as lost, as if the worker had been: what follows is the stage's `recovery`, and a plan that
+    leaves that to a person must not be passed by because it was the server that failed. A claim with nothing
+    under way goes on.
+    """
+    under_way = any(effect.status == "intended" for effect in draft.state.effects)
+    if under_way and _claimed_by(draft, claim_id):
+        _lose(draft, claim_id, "the store was restarted while it was under way")
+    return draft.decision()
+
+
+def _claimed_by(draft: Draft, claim_id: str) -> bool:
+    held = draft.state.claim
+    return held is not None and held.claim_id == claim_id
+
+
+def _lose(draft: Draft, claim_id: str, why: str) -> None:
+    end_effects(draft, why)
+    at = recovery.retry_at(draft.stage, draft.state.failures + 1, draft.at)
     draft.add(ev.LeaseLost(claim_id=claim_id, retry_at=at))
     advance(draft)
-    return draft.decision()
 
 
 def fenced(draft: Draft, fence: Fence, body_digest: str) -> Decision:

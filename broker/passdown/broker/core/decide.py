@@ -68,6 +68,8 @@ def due(draft: Draft, body: cmd.Due) -> Decision:
     """Act on a due entry, unless the state no longer waits for exactly that."""
     if body.kind == "lease":
         return claims.lease_lost(draft, body.subject)
+    if body.kind == "restarted":
+        return claims.store_restarted(draft, body.subject)
     waited = DueAt(kind=body.kind, subject=body.subject, at=body.due_at)
     if waited not in dues(draft.state):
         return draft.decision()

@@ -179,6 +179,7 @@ def _pack_issued(state: State, event: ev.PackIssued) -> State:
             cause=event.cause,
             digest=event.digest,
             role=event.role,
+            delivery=event.delivery,
             lease_ms=event.lease_ms,
             solo=event.solo,
             priority=event.priority,

@@ -16,10 +16,17 @@ from passdown.contracts.errors import ContractError, Fenced, NotFound
 
 
 def report(draft: Draft, body: cmd.Report) -> Decision:
-    """Record how a write ended. The truth is accepted late, from a claim that recorded the intent (rule 2)."""
-    effect = draft.state.effect(body.effect_id)
-    if effect is None:
-        raise NotFound("effect", clean_text(body.effect_id, 200))
+    """Record how a write ended. The truth is accepted late, from a claim that recorded the intent (rule 2).
+
+    Raises NotFound where the ledger has no such intent, Fenced where another claim recorded it. A store that
+    lost its last moments may have lost an intent: the claim that is still held records it again, then this.
+    """
+    state = draft.state
+    effect = state.effect(body.effect_id)
+    runs = state.claim is not None and state.claim.claim_id == body.claim_id and not state.settling()
+    if effect is None or (runs and body.claim_id not in effect.claims):
+        hint = "this claim recorded no intent for it" if runs else ""
+        raise NotFound("effect", clean_text(body.effect_id, 200), hint)
     if body.claim_id not in effect.claims:
         newest = effect.claims[-1][:8] if effect.claims else "none"
         raise Fenced(clean_text(body.claim_id, 8), newest, "it recorded no intent")

@@ -11,7 +11,7 @@ from msgspec import field
 from passdown.contracts.codec import Record
 from passdown.contracts.events import EndingStatus, Resolution, TicketKind
 from passdown.contracts.pack import Cause, EffectStatus, Parent, Resource
-from passdown.contracts.plans import PlanRef
+from passdown.contracts.plans import Delivery, PlanRef
 from passdown.contracts.returns import Return
 from passdown.contracts.schema import Schema
 
@@ -113,6 +113,7 @@ class Issued(Record, frozen=True, kw_only=True):
     cause: Cause
     digest: str
     role: str
+    delivery: Delivery = "pull"
     lease_ms: int
     solo: bool = False
     priority: int = 0

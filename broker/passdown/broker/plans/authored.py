@@ -174,6 +174,10 @@ class Stage(_AnyStage):
     it does not), or ``{ done = "a", refused = "b" }`` (by result); without it the session ends.
     ``on_failed`` may be ``fail``; any move may lead to ``end``. ``deadline`` counts from the entry into the
     stage and is longer than the ``lease``, within which a worker must show that it is alive.
+
+    ``delivery = "push"`` brings each pack as a message on a queue, for workers that may not reach the store.
+    They cannot renew a lease: it is stated, and is their deadline. ``gateway`` says that they also use the
+    gateway, and so may call ``tools``.
     """
 
     role: str
@@ -182,6 +186,8 @@ class Stage(_AnyStage):
     scopes: Sequence[str] | None = None
     risk: stored.Risk = "normal"
     waived: str = ""
+    delivery: stored.Delivery = "pull"
+    gateway: bool = False
     lease: Duration = "60s"
     max_attempts: Whole = 3
     backoff: Backoff = Backoff()

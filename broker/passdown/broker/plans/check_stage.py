@@ -23,7 +23,7 @@ _OF_A_ROLE = ("tools", "scopes", "waived", "on_refused", "on_denied", "on_failed
 
 def stage_faults(at: At) -> list[Fault]:
     """Return the faults and warnings of one stage."""
-    found = [*_who_faults(at), *_text_faults(at), *_tool_faults(at), *_result_faults(at), *number_faults(at)]
+    found = [*_who_faults(at), *_text_faults(at), *_delivery_faults(at), *_tool_faults(at), *_result_faults(at), *number_faults(at)]
     schemas = _schema_faults(at)
     found += schemas
     broken = {fault.place for fault in serious(schemas)}
@@ -62,6 +62,8 @@ def _who_faults(at: At) -> Iterator[Fault]:
             )
     if stage.ask != PRODUCER:
         yield Fault(at.place("ask"), "a person's stage asks nobody", "leave it out")
+    if stage.delivery != "pull":
+        yield Fault(at.place("delivery"), "a person's stage has none", "leave it out")
 
 
 def _text_faults(at: At) -> Iterator[Fault]:
@@ -76,6 +78,22 @@ def _text_faults(at: At) -> Iterator[Fault]:
             )
     if at.stage.waived and at.stage.risk != "high":
         yield warning(at.place("waived"), "waives nothing, as the risk is not high", 'set risk = "high"')
+
+
+def _delivery_faults(at: At) -> Iterator[Fault]:
+    stage = at.stage
+    if stage.gateway and stage.delivery == "pull":
+        yield Fault(
+            at.place("gateway"),
+            "workers that take their packs always use the gateway",
+            'leave it out, or set delivery = "push"',
+        )
+    if stage.tools and stage.delivery == "push" and not stage.gateway:
+        yield Fault(
+            at.place("tools"),
+            "packs of this stage are pushed, to workers that no tool call can be checked and recorded for",
+            "leave the tools out; or say that these workers use the gateway, too: gateway = true",
+        )
 
 
 def _tool_faults(at: At) -> Iterator[Fault]:

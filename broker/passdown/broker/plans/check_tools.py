@@ -42,6 +42,16 @@ def _risk(at: At, n: int, grant: Grant, spec: ToolSpec) -> Iterator[Fault]:
         )
 
 
+def _pushed(at: At, n: int, grant: Grant, spec: ToolSpec) -> Iterator[Fault]:
+    if at.stage.delivery == "push" and spec.effect:
+        yield Fault(
+            at.place("tools", n),
+            f"{show(grant.tool)} has effects outside, and the packs of this stage are pushed; a gateway for such"
+            " workers, through which each effect would be recorded, does not exist yet",
+            'leave it to a stage with delivery = "pull"',
+        )
+
+
 def _approval(at: At, n: int, grant: Grant, spec: ToolSpec) -> Iterator[Fault]:
     if grant.approve is not None and not spec.effect:
         yield Fault(
@@ -128,4 +138,4 @@ def _idle_scopes(at: At, specs: Mapping[str, ToolSpec]) -> Iterator[Fault]:
             )
 
 
-_RULES: tuple[Rule, ...] = (_risk, _approval, _verify, _scope, _params)
+_RULES: tuple[Rule, ...] = (_risk, _pushed, _approval, _verify, _scope, _params)

@@ -66,6 +66,11 @@ class Lowering:
         )
 
     def _role(self, here: Here, stage: Stage, on_result: Mapping[str, str]) -> dict[str, Any]:
+        if stage.delivery == "push" and "lease" not in stage.model_fields_set:
+            mend = 'say how long it may take, such as lease = "10m"'
+            self._fault(
+                (*here, "lease"), "nobody renews the lease of a pack that is pushed: it is a deadline", mend
+            )
         return {
             "role": stage.role,
             "ask": stage.ask,
@@ -73,6 +78,8 @@ class Lowering:
             "scopes": None if stage.scopes is None else list(stage.scopes),
             "risk": stage.risk,
             "waived": stage.waived,
+            "delivery": stage.delivery,
+            "gateway": stage.gateway,
             "lease_seconds": seconds(stage.lease),
             "max_attempts": stage.max_attempts,
             "backoff": stored.Backoff(

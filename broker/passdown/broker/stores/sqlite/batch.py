@@ -37,6 +37,7 @@ _WRITES = (
     sql.BEGIN_LEASE,
     sql.PUT_DUE,
     sql.PUT_TICKET,
+    sql.TELL,
 )
 _TURNED = {"cancel": "cancelled", "tell": "told"}
 _NO_DUES = b"[]"
@@ -64,6 +65,7 @@ class _Standing(NamedTuple):
     lease: str | None = None
     reserved: int = 0
     ticketed: int = 0
+    removed: str = ""
 
 
 _NOBODY = _Standing()
@@ -113,17 +115,27 @@ class Batch:
         if session_id in self._touched:
             self.flush()
         row = self._cursor.execute(sql.LOOK_UP, (commit.command_id, session_id)).fetchone()
-        was = _Standing._make(row) if row else _NOBODY
+        was = _Standing._make(row) if row else self._nobody(commit)
         if was.command_digest is not None:
             if was.command_digest == commit.command_digest:
                 return Repeated(reply=was.reply)
             return Stale(version=was.version, clash=True)
-        if was.version != commit.expected or self._catalog_moved_on(commit):
+        if was.version != commit.expected or was.removed or self._catalog_moved_on(commit):
             return Stale(version=was.version)
         self._touched.add(session_id)
         self._write(was.n or self._next_number(), was, commit)
         version = commit.expected + len(commit.events)
         return Committed(version=version, now=self.now, ring=self._ring(was, commit, taking))
+
+    def _nobody(self, commit: Commit) -> _Standing:
+        """Return how a session stands that has no row: it was never opened, or it was removed after its end."""
+        left = self._cursor.execute(sql.LEFT_OF, (commit.session_id,)).fetchone()
+        if left is None:
+            return _NOBODY
+        status, command_id, digest, reply = left
+        if command_id != commit.command_id:
+            return _Standing(removed=status)
+        return _Standing(removed=status, command_digest=digest, reply=reply)
 
     def _catalog_moved_on(self, commit: Commit) -> bool:
         known = commit.catalog
@@ -145,6 +157,8 @@ class Batch:
             self._write_lease(n, was.lease, commit)
         if commit.tickets is not None and (commit.tickets or was.ticketed):
             self._replace_tickets(n, commit.tickets)
+        if commit.tell:
+            self._row(sql.TELL, (n, self.now, commit.expected + len(commit.events)))
 
     def _write_session(
         self, n: int, was: _Standing, commit: Commit, keys: tuple[str | None, int | None, bytes]

@@ -1,9 +1,10 @@
-"""Writing what belongs to no session's commit: documents, quarantined messages, counts."""
+"""Writing what belongs to no session's commit: documents, quarantined messages, counts, what was told, removal."""
 
 import sqlite3
 from typing import assert_never
 
-from passdown.broker.stores.base import Count, Documents, Put, Quarantine
+from passdown.broker.stores import base
+from passdown.broker.stores.base import Count, Documents, Drop, Put, Quarantine, Remove, Told
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.contracts.codec import encode
@@ -16,11 +17,39 @@ def put(batch: Batch, what: Put) -> None:
         case Documents():
             _register(db, what)
         case Quarantine():
+            db.execute(sql.NEXT_QUARANTINE)
             db.execute(sql.ADD_QUARANTINE, (batch.now, what.source, what.reason, what.body))
+            db.execute(sql.BOUND_QUARANTINE, (base.MOST_QUARANTINED,))
+        case Drop():
+            db.execute(sql.DROP_QUARANTINE, (what.id,))
         case Count():
             db.execute(sql.COUNT, (what.session_id, what.name))
+        case Told():
+            _told(db, what, batch.now)
+        case Remove():
+            _remove(db, what, batch.now)
         case _:
             assert_never(what)
+
+
+def _told(db: sqlite3.Connection, what: Told, now: int) -> None:
+    """Note up to where a log was told; where that is not all of it, the session is due for telling at once."""
+    seen = {"session": what.session_id, "seq": what.seq, "now": now}
+    db.execute(sql.TOLD, seen)
+    db.execute(sql.DROP_TELLING, seen)
+    db.execute(sql.TELL_ON, seen)
+
+
+def _remove(db: sqlite3.Connection, what: Remove, now: int) -> None:
+    """Remove a session that rests at that version, and keep the command that opened it for a while."""
+    found = db.execute(sql.REMOVABLE, (what.session_id, what.version)).fetchone()
+    if found is None:
+        return
+    (n,) = found
+    kept = (what.session_id, what.status, now + what.keep_ms, what.keep_ms, n)
+    db.execute(sql.KEEP_OPENING, kept)
+    for statement in sql.REMOVE:
+        db.execute(statement, (n,))
 
 
 def _register(db: sqlite3.Connection, documents: Documents) -> None:

@@ -13,6 +13,11 @@ def load(
 ) -> base.Loaded:
     """Return the session's state; with an empty digest any content of the command is taken for the same."""
     catalog, state, version, digest, reply = db.execute(sql.LOAD, (session_id, command_id)).fetchone()
+    removed = ""
+    if state is None:
+        removed, first, *recorded = db.execute(sql.LEFT_OF, (session_id,)).fetchone() or ("", "", None, None)
+        if first == command_id:
+            digest, reply = recorded
     clash = digest is not None and command_digest not in ("", digest)
     return base.Loaded(
         state=state,
@@ -21,6 +26,7 @@ def load(
         catalog=catalog,
         reply=None if clash else reply,
         clash=clash,
+        removed=removed,
     )
 
 
@@ -41,6 +47,9 @@ def find(db: sqlite3.Connection, query: queries.Query, now: int) -> queries.Foun
     match query:
         case queries.FindSessions():
             return _sessions(db, query)
+        case queries.FindEnded():
+            rows = db.execute(sql.ENDED_SINCE, (now - query.older_ms, query.limit))
+            return [_session_row(row) for row in rows]
         case queries.FindTickets():
             return _tickets(db, query)
         case queries.FindQueues():
@@ -54,7 +63,7 @@ def find(db: sqlite3.Connection, query: queries.Query, now: int) -> queries.Foun
         case queries.FindBeside():
             return _beside(db, query.session_id, now)
         case queries.FindQuarantine():
-            return _quarantined(db, query.limit)
+            return _quarantined(db, query)
         case _:
             assert_never(query)
 
@@ -143,8 +152,8 @@ def _beside(db: sqlite3.Connection, session_id: str, now: int) -> queries.Beside
     )
 
 
-def _quarantined(db: sqlite3.Connection, limit: int) -> list[queries.QuarantineRow]:
-    rows = db.execute(sql.QUARANTINED, (limit,))
+def _quarantined(db: sqlite3.Connection, query: queries.FindQuarantine) -> list[queries.QuarantineRow]:
+    rows = db.execute(sql.QUARANTINED, (query.id, query.limit))
     return [queries.QuarantineRow(id=id_, at=at, source=s, reason=r, body=b) for id_, at, s, r, b in rows]
 
 

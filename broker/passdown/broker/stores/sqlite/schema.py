@@ -12,10 +12,13 @@ What a commit costs is the pages that it writes, so:
   it issued. It grows at its end, and one index finds all of that.
 * A session's row says where the session stands in ``queue`` and in ``dues``, so that these need no second
   index; ``leases`` and ``reservations`` are as small as what runs at this moment, and are read whole.
+* ``telling`` has a row for each session of which something is still to be told; up to where it was told
+  stands in the session's own row.
 """
 
 import sqlite3
 
+from passdown.broker.stores.sqlite.statements import ENDED
 from passdown.contracts.errors import ContractError
 
 #: "PdSt" in ASCII; see `file`'s magic for SQLite databases.
@@ -173,8 +176,39 @@ _FIRST = (
     """,
 )
 
+_SECOND = (
+    # Up to which seq the session's log was told outside.
+    "ALTER TABLE sessions ADD COLUMN told INTEGER NOT NULL DEFAULT 0",
+    # Only of those that ended, so that a commit before the end writes no index.
+    f"CREATE INDEX sessions_by_end ON sessions (updated_at) WHERE {ENDED}",
+    # `due_at` is also when a reservation runs out.
+    """
+    CREATE TABLE telling (
+        n INTEGER PRIMARY KEY,
+        due_at INTEGER NOT NULL,
+        upto INTEGER NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX telling_by_time ON telling (due_at)",
+    # What is left of a session that was removed: how it ended, and the command that opened it.
+    """
+    CREATE TABLE removed (
+        session_id TEXT PRIMARY KEY,
+        status TEXT NOT NULL,
+        command_id TEXT NOT NULL,
+        digest TEXT NOT NULL,
+        reply BLOB NOT NULL,
+        until INTEGER NOT NULL,
+        length_ms INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID
+    """,
+    "CREATE INDEX removed_by_time ON removed (until)",
+    # The last number that a quarantined message got: none is given twice, though the last may be dropped.
+    "INSERT INTO meta SELECT 'quarantined', coalesce(max(id), 0) FROM quarantine",
+)
+
 #: Migration i leads from version i to i + 1. A released one is never changed; a new one is added.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 VERSION = len(MIGRATIONS)
 
 _IDENTITY = """

@@ -4,6 +4,11 @@
 of its question marks, or by name where one is used twice.
 """
 
+from passdown.broker.core.state import TERMINAL
+
+#: Which sessions ended, by status; the partial index on them is used where a WHERE says just this.
+ENDED = f"status IN ({', '.join(f"'{status}'" for status in sorted(TERMINAL))})"
+
 # -- commits -----------------------------------------------------------------------------------------------
 
 #: All that deciding on a commit needs, in one look. → n, version, status, task_id, task_name, plan, opened_at,
@@ -82,6 +87,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 DROP_TICKET = "DELETE FROM tickets WHERE n = ? AND ticket_no = ?"
+
+#: Where something is to be told already, or somebody is telling it, it goes further from here on.
+TELL = "INSERT INTO telling (n, due_at, upto) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET upto = excluded.upto"
 
 # -- doorbells ---------------------------------------------------------------------------------------------
 
@@ -196,6 +204,61 @@ SELECT min(at) FROM (
 )
 """
 
+# -- telling -----------------------------------------------------------------------------------------------
+
+#: → n, session_id, told, upto
+TO_TELL = """
+SELECT t.n, s.session_id, s.told, t.upto FROM telling t JOIN sessions s ON s.n = t.n
+WHERE t.due_at <= ? ORDER BY t.due_at, t.n LIMIT ?
+"""
+
+RESERVE_TELLING = "UPDATE telling SET due_at = ? WHERE n = ?"
+
+TOLD = "UPDATE sessions SET told = :seq WHERE session_id = :session AND told < :seq"
+
+#: All of it was told.
+DROP_TELLING = """
+DELETE FROM telling WHERE n = (SELECT n FROM sessions WHERE session_id = :session AND told >= upto)
+"""
+
+TELL_ON = """
+UPDATE telling SET due_at = :now
+WHERE due_at > :now AND n = (SELECT n FROM sessions WHERE session_id = :session)
+"""
+
+# -- removal -----------------------------------------------------------------------------------------------
+
+#: A session that ended and of which nothing is open any more; a worker may still be told that its claim is over.
+_AT_REST = f"""
+s.{ENDED} AND s.queued_role IS NULL AND s.dues = CAST('[]' AS BLOB)
+AND NOT EXISTS (SELECT 1 FROM telling o WHERE o.n = s.n)
+AND NOT EXISTS (SELECT 1 FROM tickets o WHERE o.n = s.n)
+AND NOT EXISTS (SELECT 1 FROM leases o WHERE o.n = s.n AND o.standing <> 'told')
+"""
+
+REMOVABLE = f"SELECT s.n FROM sessions s WHERE s.session_id = ? AND s.version = ? AND {_AT_REST}"
+
+#: Keep the session's first command, which opened it.
+KEEP_OPENING = """
+INSERT INTO removed (session_id, status, command_id, digest, reply, until, length_ms)
+SELECT ?, ?, command_id, digest, reply, ?, ? FROM log WHERE n = ? ORDER BY id LIMIT 1
+"""
+
+REMOVE = (
+    "DELETE FROM counts WHERE session_id = (SELECT session_id FROM sessions WHERE n = ?)",
+    "DELETE FROM leases WHERE n = ?",
+    "DELETE FROM reservations WHERE n = ?",
+    "DELETE FROM log WHERE n = ?",
+    "DELETE FROM sessions WHERE n = ?",
+)
+
+#: What is left of a session that was removed. → status, command_id, command's digest, its reply
+LEFT_OF = "SELECT status, command_id, digest, reply FROM removed WHERE session_id = ?"
+
+FORGET_REMOVED = """
+DELETE FROM removed WHERE session_id IN (SELECT session_id FROM removed WHERE until <= ? ORDER BY until LIMIT ?)
+"""
+
 # -- the clock ---------------------------------------------------------------------------------------------
 
 #: → asked_at (None: no tick has asked yet), postponed
@@ -221,6 +284,8 @@ STEPPED_BACK = (
     "UPDATE reservations SET until = :now + length_ms WHERE until > :now + length_ms",
     "UPDATE queue SET free_at = :now + wait_ms WHERE free_at > :now + wait_ms",
     "UPDATE bells SET rung_until = 0 WHERE rung_until > :now",
+    "UPDATE telling SET due_at = :now WHERE due_at > :now",
+    "UPDATE removed SET until = :now + length_ms WHERE until > :now + length_ms",
     # What was queued before the step stays before what is queued after it.
     """
     UPDATE sessions SET queued_score = queued_score - :back WHERE n IN (SELECT n FROM queue WHERE queued_at > :now)
@@ -249,7 +314,18 @@ ON CONFLICT DO UPDATE SET digest = excluded.digest WHERE digest <> excluded.dige
 
 RAISE_CATALOG = "UPDATE meta SET value = value + 1 WHERE name = 'catalog'"
 
-ADD_QUARANTINE = "INSERT INTO quarantine (at, source, reason, body) VALUES (?, ?, ?, ?)"
+ADD_QUARANTINE = """
+INSERT INTO quarantine (id, at, source, reason, body) SELECT value, ?, ?, ?, ? FROM meta WHERE name = 'quarantined'
+"""
+
+NEXT_QUARANTINE = "UPDATE meta SET value = value + 1 WHERE name = 'quarantined'"
+
+#: The oldest go first.
+BOUND_QUARANTINE = """
+DELETE FROM quarantine WHERE id <= (SELECT value FROM meta WHERE name = 'quarantined') - ?
+"""
+
+DROP_QUARANTINE = "DELETE FROM quarantine WHERE id = ?"
 
 COUNT = """
 INSERT INTO counts (session_id, name, count) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1
@@ -276,6 +352,9 @@ SESSION_ROW = """
 SELECT s.session_id, s.task_id, s.task_name, s.key, s.plan, s.stage, s.status, s.version, s.opened_at, s.updated_at
 FROM sessions s
 """
+
+#: Sessions that may be removed, longest ago first.
+ENDED_SINCE = f"{SESSION_ROW} WHERE {_AT_REST} AND s.updated_at <= ? ORDER BY s.updated_at, s.n LIMIT ?"
 
 #: Where the last session of the page before stands in the order.
 SESSION_PLACE = "SELECT opened_at, n FROM sessions WHERE session_id = ?"
@@ -313,4 +392,7 @@ WHERE s.session_id = ?
 
 COUNTS = "SELECT name, count FROM counts WHERE session_id = ?"
 
-QUARANTINED = "SELECT id, at, source, reason, body FROM quarantine ORDER BY id DESC LIMIT ?"
+#: With a number only that one.
+QUARANTINED = """
+SELECT id, at, source, reason, body FROM quarantine WHERE ?1 IS NULL OR id = ?1 ORDER BY id DESC LIMIT ?2
+"""

@@ -52,6 +52,11 @@ class SqliteStore:
             self._writer.run(self._clock.settle)
         forks.watch(self)
 
+    @property
+    def shards(self) -> int:
+        """One: all sessions lie in one file."""
+        return 1
+
     def load(self, session_id: str, command_id: str = "", command_digest: str = "") -> base.Loaded:
         """Return the session's state, and the recorded outcome of `command_id` if one is named."""
         return self._read(lambda db, now: finding.load(db, session_id, command_id, command_digest, now))
@@ -112,7 +117,7 @@ class SqliteStore:
         return self._read(lambda db, now: finding.find(db, query, now))
 
     def put(self, what: base.Put) -> None:
-        """Register documents, quarantine a message, or count something."""
+        """Register documents, keep or forget what was refused, count something, or settle what was told and removed."""
         self._writer.run(lambda batch: filing.put(batch, what))
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ which the slack of five seconds covers: none is invented.
 import sqlite3
 from typing import Any, NamedTuple
 
-from passdown.broker.stores.base import DueNow, DueRequest, Dues, Renewal, Verdict
+from passdown.broker.stores.base import DueNow, DueRequest, Dues, Renewal, ToTell, Verdict
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.packed import decode_dues
@@ -24,6 +24,8 @@ SLACK_MS = 5_000
 #: How old the mark of the last ask may get.
 MARK_MS = 1_000
 MOST_NEXT_MS = 60_000
+#: How many sessions that were removed long ago one ask forgets at most.
+MOST_FORGOTTEN = 1_000
 
 
 class Asked(NamedTuple):
@@ -49,10 +51,12 @@ def due(batch: Batch, request: DueRequest, elapsed: int | None, last: Asked | No
     jump, asked = _check_clock(db, now, elapsed, last)
     if db.execute(sql.ANY_TOLD, (now,)).fetchone()[0]:
         db.execute(sql.FORGET_TOLD, (now,))
+    db.execute(sql.FORGET_REMOVED, (now, MOST_FORGOTTEN))
     entries, next_at = _reserve(db, request, now)
     ring, ready_at = _ring(batch, db)
-    next_ms = max(0, min(MOST_NEXT_MS, next_at - now, ready_at - now))
-    return Dues(entries=entries, ring=ring, now=now, next_ms=next_ms, postponed_ms=jump), asked
+    tell, more = _reserve_telling(db, request, now)
+    next_ms = 0 if more else max(0, min(MOST_NEXT_MS, next_at - now, ready_at - now))
+    return Dues(entries=entries, ring=ring, now=now, next_ms=next_ms, postponed_ms=jump, tell=tell), asked
 
 
 def _renew(db: sqlite3.Connection, one: Renewal, now: int) -> Verdict:
@@ -86,6 +90,18 @@ def _reserve(db: sqlite3.Connection, request: DueRequest, now: int) -> tuple[lis
         return entries, now
     next_at = db.execute(sql.NEXT_DUE, {"now": now}).fetchone()[0]
     return entries, now + MOST_NEXT_MS if next_at is None else next_at
+
+
+def _reserve_telling(db: sqlite3.Connection, request: DueRequest, now: int) -> tuple[list[ToTell], bool]:
+    """Reserve sessions of which something is to be told; return them, and whether there are more."""
+    if not request.tell:
+        return [], False
+    rows = db.execute(sql.TO_TELL, (now, request.tell + 1)).fetchall()
+    chosen = rows[: request.tell]
+    if chosen:
+        until = now + request.reserve_ms
+        db.executemany(sql.RESERVE_TELLING, [(until, row[0]) for row in chosen])
+    return [ToTell(session_id=row[1], after=row[2], upto=row[3]) for row in chosen], len(rows) > len(chosen)
 
 
 def _ring(batch: Batch, db: sqlite3.Connection) -> tuple[list[str], int]:
