@@ -20,6 +20,7 @@ from passdown.contracts.gateway import Claim, Gateway
 from passdown.contracts.plans import Backoff, Grant, Plan, Returns, Stage
 from tests.conformance.building import Clock
 from tests.conformance.gateway_suite import ROLE, Driver, GatewaySuite
+from tests.conformance.gateway_suite_many import ManySuite
 
 
 class MemoryDriver:
@@ -119,13 +120,13 @@ class DirectDriver:
         return self.producer.session(session_id).status()
 
 
-class TestInMemory(GatewaySuite):
+class TestInMemory(GatewaySuite, ManySuite):
     @pytest.fixture
     def driver(self) -> Driver:
         return MemoryDriver()
 
 
-class TestOverTheController(GatewaySuite):
+class TestOverTheController(GatewaySuite, ManySuite):
     @pytest.fixture
     def driver(self) -> Iterator[Driver]:
         driver = DirectDriver()

@@ -22,8 +22,8 @@ from passdown.agents.memory_ledger import (
 from passdown.agents.memory_session import Effect, Session, new_effect
 from passdown.contracts.codec import RETURN_BUDGET, digest, encode
 from passdown.contracts.commands import ToolNote, Verdict
-from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Fenced, NotFound
-from passdown.contracts.gateway import AgentInfo, Claim, Offer, Standing, Taking
+from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Fenced, NotFound, PassdownError
+from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking
 from passdown.contracts.pack import Cause, Pack, PackAnswer, PackSnapshot
 from passdown.contracts.replies import Recorded, Run, Suspended
 from passdown.contracts.returns import Fence, read_return
@@ -161,6 +161,10 @@ class MemoryGateway:
                 session_id=session.name, role=pack.role, fence=fence, lease_seconds=pack.lease_seconds
             )
 
+    def claim_all(self, asked: list[Claiming]) -> list[Claim | PassdownError]:
+        """Hold several attempts."""
+        return [_tried(lambda one=one: self.claim(one.pack, one.claim_id, one.agent)) for one in asked]
+
     def renew(self, claims: list[Claim]) -> list[Standing]:
         with self._lock:
             return [self._standing(one) for one in claims]
@@ -297,6 +301,14 @@ class MemoryGateway:
         self._once(("give", claim.fence.claim_id, digest(body)), act)
         return self.take(*then_take, holding=holding) if then_take else None
 
+    def give_all(
+        self, given: list[Giving], *, then_take: tuple[str, int] | None = None, holding: bool = False
+    ) -> tuple[list[PassdownError | None], Taking | None]:
+        """Give several returns, then take."""
+        answers = [_tried(lambda one=one: self.give(one.claim, one.body, one.notes)) for one in given]
+        taking = self.take(*then_take, holding=holding) if then_take else None
+        return [answer if isinstance(answer, PassdownError) else None for answer in answers], taking
+
     def fail(
         self, claim: Claim, kind: Literal["contract", "error"], problem: str, notes: list[ToolNote]
     ) -> None:
@@ -353,3 +365,10 @@ def _resume(session: Session, cause: Cause) -> None:
     """Go on after a person's word, unless a settle attempt is under way, which goes on itself."""
     if session.status == "waiting":
         session.go_on(cause)
+
+
+def _tried(act: Callable[[], T]) -> T | PassdownError:
+    try:
+        return act()
+    except PassdownError as error:
+        return error

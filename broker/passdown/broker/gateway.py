@@ -5,13 +5,14 @@ take, claim, and a return that takes the next pack along (DESIGN §4, few round 
 """
 
 import hashlib
-import threading
 from collections import OrderedDict
+from contextlib import ExitStack
 from typing import Any, Literal
 
 import structlog
 
-from passdown.broker.controller import Controller, Done, Held, held_of
+from passdown.broker.attempts import Attempts, Key
+from passdown.broker.controller import Ask, Controller, Done, Held, held_of
 from passdown.broker.stores.base import (
     Documents,
     HandBack,
@@ -25,7 +26,7 @@ from passdown.contracts import commands as cmd
 from passdown.contracts.codec import Record, decode, decode_any
 from passdown.contracts.errors import ContractError, NotFound, PassdownError
 from passdown.contracts.events import EffectDone, EffectSettled, Logged
-from passdown.contracts.gateway import AgentInfo, Claim, Offer, Standing, Taking
+from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking
 from passdown.contracts.pack import Pack, read_pack
 from passdown.contracts.replies import Recorded, Rejected, Run, Suspended
 from passdown.contracts.returns import Fence
@@ -43,53 +44,15 @@ _TAIL = b'"digest":"%s"}'
 
 
 class Limits(Record, frozen=True, kw_only=True):
-    """How long a taken pack is reserved (milliseconds), and what may run at once (0: no limit)."""
+    """How long a taken pack is reserved (milliseconds), and what may run at once (0: no limit).
+
+    ``role`` is the limit of each role that ``roles`` does not name.
+    """
 
     claim_by_ms: int = 10_000
     roles: dict[str, int] = {}
+    role: int = 0
     task: int = 0
-
-
-class _Seen:
-    """A session as this process last saw it. One command of an attempt is carried out at a time."""
-
-    __slots__ = ("held", "turn")
-
-    def __init__(self, held: Held) -> None:
-        self.held: Held | None = held
-        self.turn = threading.Lock()
-
-
-_Key = tuple[str, int, int]
-
-
-class _Attempts:
-    """What was last seen, by session, step and attempt: bounded, the longest unused goes first. Thread-safe."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._seen: OrderedDict[_Key, _Seen] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    def get(self, key: _Key) -> _Seen | None:
-        with self._lock:
-            seen = self._seen.get(key)
-            if seen is not None:
-                self._seen.move_to_end(key)
-            return seen
-
-    def keep(self, key: _Key, held: Held) -> None:
-        with self._lock:
-            self._seen[key] = _Seen(held)
-            while len(self._seen) > self._most:
-                self._seen.popitem(last=False)
-
-    def forget(self, key: _Key) -> None:
-        with self._lock:
-            self._seen.pop(key, None)
 
 
 class DirectGateway:
@@ -98,7 +61,7 @@ class DirectGateway:
     def __init__(self, controller: Controller, limits: Limits | None = None) -> None:
         self._controller = controller
         self._limits = limits or Limits()
-        self._attempts = _Attempts(MOST_SEEN)
+        self._attempts = Attempts(MOST_SEEN)
         #: Digests of what was put into quarantine here, so that it is put there once and not at each take.
         self._unreadable: OrderedDict[str, None] = OrderedDict()
 
@@ -112,7 +75,7 @@ class DirectGateway:
             slots=slots,
             holding=holding,
             claim_by_ms=self._limits.claim_by_ms,
-            role_limit=self._limits.roles.get(role, 0),
+            role_limit=self._limits.roles.get(role, self._limits.role),
             task_limit=self._limits.task,
         )
 
@@ -163,23 +126,26 @@ class DirectGateway:
 
     def claim(self, pack: Pack, claim_id: str, agent: AgentInfo) -> Claim:
         """Hold the attempt. Raises Fenced where another claim holds it or it is over."""
-        fence = Fence(step=pack.step, attempt=pack.attempt, claim_id=claim_id)
-        body = cmd.Claim(
-            fence=fence,
-            pack_digest=pack.digest,
-            agent=agent.name,
-            agent_version=agent.version,
-            model=agent.model,
-        )
-        claim = Claim(
-            session_id=pack.session_id, role=pack.role, fence=fence, lease_seconds=pack.lease_seconds
-        )
+        claim = _claim_of(pack, claim_id)
         try:
-            self._run(claim, body)
+            self._run(claim, _claiming(claim, pack, agent))
         except PassdownError:
             self._forget(claim)
             raise
         return claim
+
+    def claim_all(self, asked: list[Claiming]) -> list[Claim | PassdownError]:
+        """Hold several attempts in one round trip."""
+        claims = [_claim_of(one.pack, one.claim_id) for one in asked]
+        bodies = [_claiming(claim, one.pack, one.agent) for claim, one in zip(claims, asked, strict=True)]
+        answers, _ = self._run_all(list(zip(claims, bodies, strict=True)), None)
+        for claim, answer in zip(claims, answers, strict=True):
+            if isinstance(answer, PassdownError):
+                self._forget(claim)
+        return [
+            answer if isinstance(answer, PassdownError) else claim
+            for claim, answer in zip(claims, answers, strict=True)
+        ]
 
     def renew(self, claims: list[Claim]) -> list[Standing]:
         """Keep the leases of several claims at once."""
@@ -283,13 +249,28 @@ class DirectGateway:
         holding: bool = False,
     ) -> Taking | None:
         """Give the return; with `then_take` = (role, slots) take the next packs in the same round trip."""
-        text = body.decode("utf-8", "backslashreplace")
         request = self._request(*then_take, holding) if then_take else None
-        done = self._end(claim, cmd.Give(fence=claim.fence, body=text, notes=notes), request)
+        done = self._end(claim, _giving(Giving(claim, body, notes)), request)
         taking = self._taking(done.taken) if done.taken else None
         if isinstance(done.reply, Rejected):
             self._quarantine_return(claim, done.reply.problem, body)
         return taking
+
+    def give_all(
+        self, given: list[Giving], *, then_take: tuple[str, int] | None = None, holding: bool = False
+    ) -> tuple[list[PassdownError | None], Taking | None]:
+        """Give several returns in one round trip, and take the next packs with it."""
+        request = self._request(*then_take, holding) if then_take else None
+        try:
+            answers, taken = self._run_all([(one.claim, _giving(one)) for one in given], request)
+        finally:
+            for one in given:
+                self._forget(one.claim)
+        taking = self._taking(taken) if taken else None
+        for one, answer in zip(given, answers, strict=True):
+            if isinstance(answer, Done) and isinstance(answer.reply, Rejected):
+                self._quarantine_return(one.claim, answer.reply.problem, one.body)
+        return [answer if isinstance(answer, PassdownError) else None for answer in answers], taking
 
     def _quarantine_return(self, claim: Claim, problem: str, body: bytes) -> None:
         """Keep a rejected return for inspection. The session knows already why it did not count."""
@@ -323,6 +304,27 @@ class DirectGateway:
             seen.held = done.held
             return done
 
+    def _run_all(
+        self, asked: list[tuple[Claim, cmd.Body]], take: TakeRequest | None
+    ) -> tuple[list[Done | PassdownError], Taken | None]:
+        """Carry out commands on different attempts as last seen; each attempt's next command waits for its end."""
+        all_seen = [self._attempts.get(_key(claim)) for claim, _ in asked]
+        with ExitStack() as turns:
+            for seen in all_seen:
+                if seen is not None:
+                    turns.enter_context(seen.turn)
+            asks: list[Ask] = []
+            for (claim, body), seen in zip(asked, all_seen, strict=True):
+                held = seen.held if seen else None
+                if seen is not None:
+                    seen.held = None
+                asks.append(Ask(claim.session_id, body, f"agent:{claim.role}", held))
+            answers, taken = self._controller.run_all(asks, take=take)
+            for seen, answer in zip(all_seen, answers, strict=True):
+                if seen is not None and isinstance(answer, Done):
+                    seen.held = answer.held
+        return answers, taken
+
     def _end(self, claim: Claim, body: cmd.Body, take: TakeRequest | None = None) -> Done:
         try:
             return self._run(claim, body, take)
@@ -333,8 +335,28 @@ class DirectGateway:
         self._attempts.forget(_key(claim))
 
 
-def _key(claim: Claim) -> _Key:
+def _key(claim: Claim) -> Key:
     return claim.session_id, claim.fence.step, claim.fence.attempt
+
+
+def _claim_of(pack: Pack, claim_id: str) -> Claim:
+    fence = Fence(step=pack.step, attempt=pack.attempt, claim_id=claim_id)
+    return Claim(session_id=pack.session_id, role=pack.role, fence=fence, lease_seconds=pack.lease_seconds)
+
+
+def _claiming(claim: Claim, pack: Pack, agent: AgentInfo) -> cmd.Claim:
+    return cmd.Claim(
+        fence=claim.fence,
+        pack_digest=pack.digest,
+        agent=agent.name,
+        agent_version=agent.version,
+        model=agent.model,
+    )
+
+
+def _giving(given: Giving) -> cmd.Give:
+    text = given.body.decode("utf-8", "backslashreplace")
+    return cmd.Give(fence=given.claim.fence, body=text, notes=given.notes)
 
 
 def _pack_of(raw: bytes, held: Held) -> Pack:

@@ -4,10 +4,11 @@ Implemented directly over the controller (`passdown.broker.gateway`). Every meth
 (another attempt owns the step now), Denied, ContractError, or Unavailable (a retry is safe).
 """
 
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from passdown.contracts.codec import Wire
 from passdown.contracts.commands import ToolNote, Verdict
+from passdown.contracts.errors import PassdownError
 from passdown.contracts.pack import Pack
 from passdown.contracts.replies import Recorded, Run, Suspended
 from passdown.contracts.returns import Fence
@@ -40,6 +41,22 @@ class Claim(Wire, frozen=True, kw_only=True):
     lease_seconds: float
 
 
+class Giving(NamedTuple):
+    """A return to give: the claim that it ends, the message, and the notes of calls that ride along."""
+
+    claim: Claim
+    body: bytes
+    notes: list[ToolNote]
+
+
+class Claiming(NamedTuple):
+    """An attempt to hold."""
+
+    pack: Pack
+    claim_id: str
+    agent: AgentInfo
+
+
 class Taking(Wire, frozen=True, kw_only=True):
     """``more``: packs remain in the queue beyond the slots asked for."""
 
@@ -60,6 +77,10 @@ class Gateway(Protocol):
 
     def claim(self, pack: Pack, claim_id: str, agent: AgentInfo) -> Claim:
         """Hold the attempt. Raises Fenced where another claim holds it or it is over."""
+        ...
+
+    def claim_all(self, asked: list[Claiming]) -> list[Claim | PassdownError]:
+        """Hold several attempts in one round trip: in each place what `claim` returns or raises."""
         ...
 
     def renew(self, claims: list[Claim]) -> list[Standing]:
@@ -122,6 +143,12 @@ class Gateway(Protocol):
 
         `holding` goes with `then_take` and means what it does for `take`: other packs are still held.
         """
+        ...
+
+    def give_all(
+        self, given: list[Giving], *, then_take: tuple[str, int] | None = None, holding: bool = False
+    ) -> tuple[list[PassdownError | None], Taking | None]:
+        """Give several returns in one round trip: in each place None, or what `give` raises."""
         ...
 
     def fail(
