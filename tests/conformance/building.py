@@ -117,6 +117,7 @@ def step(
     dues: list[DueEntry] | None = None,
     tickets: list[TicketRow] | None = None,
     lease: Lease | Literal["end", "cancel", "tell"] | None = None,
+    tell: bool = False,
     content: str = "",
 ) -> Commit:
     """Return one atomic step of a session; its command's id says which step it is, unless `command` does."""
@@ -135,6 +136,7 @@ def step(
         dues=dues,
         tickets=tickets,
         lease=lease,
+        tell=tell,
     )
 
 
@@ -208,9 +210,11 @@ def renew(store: Store, session_id: str, claim_id: str = "c1", ms: int = LEASE_M
     return verdict
 
 
-def ask(limit: int = 100, *, elapsed_ms: int | None = None, reserve_ms: int = RESERVE_MS) -> DueRequest:
+def ask(
+    limit: int = 100, *, elapsed_ms: int | None = None, reserve_ms: int = RESERVE_MS, tell: int = 0
+) -> DueRequest:
     """Return a tick's request."""
-    return DueRequest(limit=limit, reserve_ms=reserve_ms, elapsed_ms=elapsed_ms)
+    return DueRequest(limit=limit, reserve_ms=reserve_ms, elapsed_ms=elapsed_ms, tell=tell)
 
 
 def due(store: Store, limit: int = 100) -> Sequence[tuple[str, str, str]]:

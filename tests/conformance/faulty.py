@@ -63,6 +63,10 @@ class FaultyStore:
         self.plan = plan
         self.given: list[tuple[str, Fault]] = []
 
+    @property
+    def shards(self) -> int:
+        return self.inner.shards
+
     def load(self, session_id: str, command_id: str = "", command_digest: str = "") -> base.Loaded:
         return self._call("load", lambda: self.inner.load(session_id, command_id, command_digest))
 

@@ -7,10 +7,22 @@ from tests.conformance.suite_faults import FaultSuite
 from tests.conformance.suite_leases import LeaseSuite
 from tests.conformance.suite_queue import QueueSuite
 from tests.conformance.suite_reading import FindSuite, PutSuite
+from tests.conformance.suite_removal import RemovalSuite
+from tests.conformance.suite_telling import TellingSuite
 from tests.conformance.suite_threads import ThreadSuite
 
 
 class StoreSuite(
-    CommitSuite, QueueSuite, BellSuite, LeaseSuite, DueSuite, FindSuite, PutSuite, ThreadSuite, FaultSuite
+    CommitSuite,
+    QueueSuite,
+    BellSuite,
+    LeaseSuite,
+    DueSuite,
+    TellingSuite,
+    RemovalSuite,
+    FindSuite,
+    PutSuite,
+    ThreadSuite,
+    FaultSuite,
 ):
     """All of it."""

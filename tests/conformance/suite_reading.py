@@ -1,10 +1,11 @@
 """What can be found, and what is put beside the sessions."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from passdown.broker.stores.base import Count, Documents, Quarantine, Store
+from passdown.broker.stores import base
+from passdown.broker.stores.base import Count, Documents, Drop, Quarantine, Store
 from passdown.broker.stores.queries import (
     Beside,
     Catalog,
@@ -41,6 +42,20 @@ def tool(name: str, **more: Any) -> tuple[str, ToolSpec]:
     """Return a tool as it is registered."""
     spec = ToolSpec(name=name, params={"type": "object"}, **more)
     return tool_digest(spec), spec
+
+
+def quarantined(store: Store, **query: Any) -> list[QuarantineRow]:
+    """Return what was refused, newest first."""
+    rows = store.find(FindQuarantine(**query))
+    assert isinstance(rows, list)
+    return cast("list[QuarantineRow]", rows)
+
+
+def refused(store: Store, count: int) -> list[QuarantineRow]:
+    """Put so many messages into quarantine, numbered from 0; return what is kept of them, oldest first."""
+    for n in range(count):
+        store.put(Quarantine(source="returns", reason="not JSON", body=b"%d" % n))
+    return quarantined(store, limit=count)[::-1]
 
 
 class FindSuite(Driven):
@@ -176,6 +191,30 @@ class PutSuite(Driven):
         assert (second.at, second.body) == (START_MS, b"\xff\x00junk")
         assert first.id != second.id
         assert store.find(FindQuarantine(limit=1)) == [first]
+
+    def test_one_of_what_was_refused_is_found_by_its_number(self, store: Store) -> None:
+        _, second, _ = refused(store, 3)
+        assert quarantined(store, id=second.id) == [second]
+        assert quarantined(store, id=second.id + 1_000) == []
+
+    def test_what_was_refused_can_be_dropped_and_no_number_is_given_twice(self, store: Store) -> None:
+        first, second, third = refused(store, 3)
+        store.put(Drop(id=third.id))
+        store.put(Drop(id=third.id))
+        assert quarantined(store) == [second, first]
+        *_, fourth = refused(store, 1)
+        assert fourth.id > third.id
+        store.put(Drop(id=third.id))
+        assert quarantined(store) == [fourth, second, first]
+
+    def test_of_what_was_refused_a_bounded_number_is_kept_the_newest(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # A store looks it up in `base` whenever it keeps a message.
+        monkeypatch.setattr(base, "MOST_QUARANTINED", 5)
+        rows = refused(store, 12)
+        assert [one.body for one in rows] == [b"%d" % n for n in range(7, 12)]
+        assert [one.body for one in quarantined(store)] == [b"%d" % n for n in range(11, 6, -1)]
 
     def test_counts_stand_beside_the_state(self, store: Store) -> None:
         do(store, step("s0-a"))

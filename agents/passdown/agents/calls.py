@@ -13,7 +13,7 @@ from passdown.agents.tools import AnyTool
 from passdown.contracts import replies
 from passdown.contracts.codec import clean_text
 from passdown.contracts.commands import ToolNote
-from passdown.contracts.errors import ContractError, Denied, Fenced, PassdownError, Unavailable
+from passdown.contracts.errors import ContractError, Denied, Fenced, NotFound, PassdownError, Unavailable
 from passdown.contracts.pack import PackTool
 from passdown.contracts.replies import Recorded, Run
 from passdown.contracts.schema import require
@@ -125,30 +125,10 @@ def _effect(effect: _Effect) -> Flow:
 
 def _intend(effect: _Effect) -> Generator[Step, Any, Run | Recorded | replies.Suspended]:
     """Put the intent on record. Cancelled meanwhile, say that nothing was written: the tool will not run."""
-    claim, gateway = effect.claim, effect.claim.port.gateway
+    claim = effect.claim
     said: list[Run | Recorded | replies.Suspended] = []
-
-    def ask() -> None:
-        said.append(
-            claim.commit(
-                lambda notes: claim.port.commit(
-                    "intent",
-                    claim.pack,
-                    lambda: gateway.effect(
-                        claim.claim,
-                        effect.effect_id,
-                        effect.tool.name,
-                        effect.args,
-                        effect.counters,
-                        effect.after,
-                        notes,
-                    ),
-                )
-            )
-        )
-
     try:
-        yield Blocking(ask)
+        yield Blocking(lambda: said.append(_record(effect)))
     except Exception:
         claim.uncount(effect.tool.name, effect.identity, effect.n)
         raise
@@ -157,6 +137,25 @@ def _intend(effect: _Effect) -> Generator[Step, Any, Run | Recorded | replies.Su
             yield from _report_quietly(effect, "failed", "not run: its agent was cancelled before the write")
         raise
     return said[0]
+
+
+def _record(effect: _Effect) -> Run | Recorded | replies.Suspended:
+    claim, gateway = effect.claim, effect.claim.port.gateway
+    return claim.commit(
+        lambda notes: claim.port.commit(
+            "intent",
+            claim.pack,
+            lambda: gateway.effect(
+                claim.claim,
+                effect.effect_id,
+                effect.tool.name,
+                effect.args,
+                effect.counters,
+                effect.after,
+                notes,
+            ),
+        )
+    )
 
 
 def _recorded(effect: _Effect, reply: Recorded) -> Any:
@@ -248,6 +247,21 @@ _Phase = Literal["done", "failed", "unknown"]
 
 
 def _report(effect: _Effect, phase: _Phase, *, result: Any = None, error: str = "") -> None:
+    """Say how a write ended; where the store lost the intent with its last moments, record that again first.
+
+    Raises what `Gateway.report` does; Fenced where the claim was lost as well.
+    """
+    try:
+        _say(effect, phase, result, error)
+    except NotFound:
+        effect.claim.log.warning(
+            "the store has lost an intent: it is recorded again", action="intent-lost", effect=effect.effect_id
+        )
+        _record(effect)
+        _say(effect, phase, result, error)
+
+
+def _say(effect: _Effect, phase: _Phase, result: Any, error: str) -> None:
     claim, gateway = effect.claim, effect.claim.port.gateway
     claim.watched(
         lambda: claim.port.commit(

@@ -33,7 +33,9 @@ _SPENT = (Denied, Fenced, Unavailable)
 
 
 @dataclass(frozen=True, slots=True)
-class _Noted:
+class Noted:
+    """A note that waits for a commit, and when it was made (monotonic seconds)."""
+
     note: ToolNote
     at: float
 
@@ -55,7 +57,7 @@ class ActiveClaim:
         self._on_end: Callable[[], object] | None = None
         self._lock = threading.Lock()
         self._counters: dict[str, int] = dict(pack.snapshot.counters) if pack.snapshot else {}
-        self._notes: list[_Noted] = []
+        self._notes: list[Noted] = []
         self._number = 0
 
     @cached_property
@@ -121,7 +123,7 @@ class ActiveClaim:
     def note(self, note: ToolNote) -> None:
         """Keep a note for the next commit."""
         with self._lock:
-            self._notes.append(_Noted(note, time.monotonic()))
+            self._notes.append(Noted(note, time.monotonic()))
 
     @property
     def crowded(self) -> bool:
@@ -140,18 +142,25 @@ class ActiveClaim:
 
     def commit(self, act: Callable[[list[ToolNote]], Any]) -> Any:
         """Do `act`, a commit of this claim, with the waiting notes; what its errors say about the claim is kept."""
-        with self._lock:
-            taken, self._notes = self._notes, []
-        now = time.monotonic()
-        notes = [_aged(one, now) for one in taken]
+        taken = self.take_notes()
         try:
-            return self.watched(lambda: act(notes))
+            return self.watched(lambda: act(aged(taken)))
         except _SPENT:
             raise
         except Exception:
-            with self._lock:
-                self._notes = [*taken, *self._notes][-NOTES_KEPT:]
+            self.keep_notes(taken)
             raise
+
+    def take_notes(self) -> list[Noted]:
+        """Return the waiting notes, for a commit that takes them along."""
+        with self._lock:
+            taken, self._notes = self._notes, []
+        return taken
+
+    def keep_notes(self, taken: list[Noted]) -> None:
+        """Have notes wait again, whose commit was refused."""
+        with self._lock:
+            self._notes = [*taken, *self._notes][-NOTES_KEPT:]
 
     def watched(self, act: Callable[[], Any]) -> Any:
         """Do `act`; a Fenced or Unavailable that it raises is remembered before it goes on."""
@@ -196,5 +205,7 @@ def read_note(tool: str, args: dict[str, Any], result: object) -> ToolNote:
     )
 
 
-def _aged(noted: _Noted, now: float) -> ToolNote:
-    return replace(noted.note, age_ms=int((now - noted.at) * 1000))
+def aged(taken: list[Noted]) -> list[ToolNote]:
+    """Return notes as they travel: each says how old it is."""
+    now = time.monotonic()
+    return [replace(one.note, age_ms=int((now - one.at) * 1000)) for one in taken]

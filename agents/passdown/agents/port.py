@@ -73,6 +73,16 @@ class Port:
         self.hook(after, pack)
         return done
 
+    def commit_all(self, verb: Verb, packs: list[Pack], act: Callable[[], T]) -> T:
+        """Do `act`, a call of the gateway for several packs, between the hook points of `verb` for each."""
+        before, after = _POINTS[verb]
+        for pack in packs:
+            self.hook(before, pack)
+        done = self.retried(act)
+        for pack in packs:
+            self.hook(after, pack)
+        return done
+
     def retried(self, act: Callable[[], T]) -> T:
         """Do `act`; while the gateway is unavailable again with jittered waits, then raise Unavailable.
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import Literal
 
 from passdown.agents.agent import Agent
-from passdown.agents.claim import ActiveClaim, log_of
+from passdown.agents.claim import ActiveClaim, aged, log_of
 from passdown.agents.context import Context, SyncContext
 from passdown.agents.fitness import unfit
+from passdown.agents.limits import OverTime, TimeLimits, limit_of
 from passdown.agents.options import Options
 from passdown.agents.outcomes import Outcome, Raised, Value, capture, capture_async, describe, summary
 from passdown.agents.port import Port
@@ -21,36 +22,30 @@ from passdown.agents.results import write_return
 from passdown.agents.settling import SETTLER, verdicts
 from passdown.agents.threads import Threads
 from passdown.contracts.errors import ContractError, Fenced, PassdownError, Unavailable
-from passdown.contracts.gateway import Offer, Taking
+from passdown.contracts.gateway import Claim, Claiming, Giving, Offer, Taking
 from passdown.contracts.pack import Pack
 
 #: (role, slots) of the packs to take with a give, and whether others are still held meanwhile.
 ThenTake = tuple[str, int, bool]
 
 
-class OverTime(PassdownError):
-    """An agent ran longer than its time limit. Raise the limit, or checkpoint and do less in one run."""
-
-    code = "over-time"
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
-
-    def __str__(self) -> str:
-        return f"the agent ran longer than its time limit of {self.seconds:g} s"
-
-
 class Runner:
     """Runs packs. Raises Unavailable only, where the store stays away for longer than the retries."""
 
     def __init__(
-        self, registry: Registry, port: Port, threads: Threads, renewer: Renewer, options: Options
+        self,
+        registry: Registry,
+        port: Port,
+        threads: Threads,
+        renewer: Renewer,
+        limits: TimeLimits,
+        options: Options,
     ) -> None:
         self.registry = registry
         self.port = port
         self.threads = threads
         self.renewer = renewer
+        self.limits = limits
         self.options = options
         #: Set when the worker shuts down: an agent whose claim ended gets no grace any more.
         self.hurry = threading.Event()
@@ -67,21 +62,50 @@ class Runner:
 
     def claim(self, pack: Pack) -> ActiveClaim | None:
         """Hold the attempt, and its lease; None where this worker is not to run it."""
+        asked = self._claiming(pack)
+        if asked is None:
+            return None
+        gateway = self.port.gateway
+        try:
+            held = self.port.commit("claim", pack, lambda: gateway.claim(*asked))
+        except Unavailable:
+            raise
+        except PassdownError as error:
+            _not_claimed(pack, error)
+            return None
+        return self._hold(pack, held)
+
+    def claim_all(self, packs: list[Pack]) -> list[ActiveClaim]:
+        """Hold several attempts in one round trip; return those that this worker is to run."""
+        asked = [one for one in map(self._claiming, packs) if one is not None]
+        gateway = self.port.gateway
+        answers = self.port.commit_all(
+            "claim", [one.pack for one in asked], lambda: gateway.claim_all(asked)
+        )
+        held: list[ActiveClaim | None] = []
+        away: Unavailable | None = None
+        for one, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Unavailable):
+                away = answer
+            elif isinstance(answer, PassdownError):
+                _not_claimed(one.pack, answer)
+            else:
+                held.append(self._hold(one.pack, answer))
+        claims = [one for one in held if one is not None]
+        if away and not claims:
+            raise away
+        return claims
+
+    def _claiming(self, pack: Pack) -> Claiming | None:
         why = unfit(pack, self.registry)
         if why:
             log_of(pack).warning("a pack is handed back", action="handed-back", why=why)
             self.hand_back(pack, why, self.options.hand_back_seconds)
             return None
         info = SETTLER if pack.cause == "settle" else self.registry.agents[pack.role].info
-        claim_id = uuid.uuid4().hex
-        gateway = self.port.gateway
-        try:
-            held = self.port.commit("claim", pack, lambda: gateway.claim(pack, claim_id, info))
-        except Unavailable:
-            raise
-        except PassdownError as error:
-            log_of(pack).info("a pack was not claimed", action="claim-refused", error=str(error))
-            return None
+        return Claiming(pack, uuid.uuid4().hex, info)
+
+    def _hold(self, pack: Pack, held: Claim) -> ActiveClaim | None:
         claim = ActiveClaim(pack, held, self.registry.tools, self.port)
         self.renewer.add(claim)
         if self.hurry.is_set():
@@ -101,7 +125,7 @@ class Runner:
             if claim.pack.cause == "settle":
                 self.settle(claim)
                 return None
-            outcome = self._run_plain(claim, self.registry.agents[claim.pack.role])
+            outcome = self.run_plain(claim, self.registry.agents[claim.pack.role])
             return self.conclude(claim, outcome, then_take)
         finally:
             self.let_go(claim)
@@ -111,18 +135,16 @@ class Runner:
         self.renewer.remove(claim)
         claim.end("its run is over")
 
-    def _run_plain(self, claim: ActiveClaim, agent: Agent) -> Outcome:
+    def run_plain(self, claim: ActiveClaim, agent: Agent) -> Outcome:
+        """Run a plain agent in this thread, until it ends."""
         ctx = SyncContext(claim, self.threads)
-        limit = agent.time_limit_seconds
+        limit = limit_of(claim.pack, agent)
         if limit is None:
             return capture(lambda: agent.fn(claim.pack, ctx))
-        watch = threading.Timer(limit, lambda: self._over_time(claim, limit))
-        watch.daemon = True
-        watch.start()
-        try:
-            return capture(lambda: agent.fn(claim.pack, ctx))
-        finally:
-            watch.cancel()
+        run = self.limits.begin(limit, lambda: self._over_time(claim, limit))
+        outcome = capture(lambda: agent.fn(claim.pack, ctx))
+        self.limits.end(run)
+        return outcome
 
     def _over_time(self, claim: ActiveClaim, limit: float) -> None:
         """A thread cannot be ended: report its agent as failed and give up the lease; its return is fenced."""
@@ -133,13 +155,27 @@ class Runner:
             self._fail(claim, "error", str(error))
 
     async def attend(self, claim: ActiveClaim, agent: Agent) -> Outcome:
-        """Run an async agent until it ends, its time is up, or its claim is over."""
+        """Run an async agent until it ends, its time is up, or its claim is over.
+
+        One that blocks the event loop cannot be seen to from there: then the time limit is kept as for a thread.
+        """
+        limit = limit_of(claim.pack, agent)
+        if limit is None:
+            return await self._attend(claim, agent, None)
+        beyond = limit + 3 * self.options.cancel_grace_seconds
+        run = self.limits.begin(beyond, lambda: self._over_time(claim, limit), on_loop=True)
+        try:
+            return await self._attend(claim, agent, limit)
+        finally:
+            self.limits.end(run)
+
+    async def _attend(self, claim: ActiveClaim, agent: Agent, limit: float | None) -> Outcome:
         loop = asyncio.get_running_loop()
         ctx = Context(claim, self.threads)
         over: asyncio.Future[None] = loop.create_future()
         claim.when_ended(lambda: _tell(loop, over))
         work = loop.create_task(capture_async(lambda: agent.fn(claim.pack, ctx)))
-        limit, grace = agent.time_limit_seconds, self.options.cancel_grace_seconds
+        grace = self.options.cancel_grace_seconds
         await asyncio.wait({work, over}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         timed_out = not work.done() and not over.done()
         if timed_out and limit is not None:
@@ -178,12 +214,17 @@ class Runner:
 
         A return of a claim that is over is given all the same: the broker fences it and keeps it as evidence.
         """
+        giving = self.written(claim, outcome)
+        return None if giving is None else self._give(claim, giving.body, then_take)
+
+    def written(self, claim: ActiveClaim, outcome: Outcome) -> Giving | None:
+        """Return the return to give; where there is none, say why to the broker."""
         if isinstance(outcome, Raised):
             self._conclude_raised(claim, outcome.error)
             return None
         written = capture(lambda: write_return(outcome.value, claim.pack, claim.claim.fence))
         if isinstance(written, Value):
-            return self._give(claim, written.value, then_take)
+            return Giving(claim.claim, written.value, [])
         if inspect.iscoroutine(outcome.value):
             outcome.value.close()
         error = written.error
@@ -219,11 +260,40 @@ class Runner:
             )
         except Unavailable:
             raise
-        except Fenced as error:
-            claim.log.info("a return came too late", action="return-fenced", error=str(error))
         except PassdownError as error:
-            self._fail(claim, "contract", str(error))
+            self._not_taken(claim, error)
         return None
+
+    def give_all(
+        self, given: list[tuple[ActiveClaim, Giving]], then_take: ThenTake | None
+    ) -> Taking | None:
+        """Give several returns in one round trip; raises Unavailable where the store stays away for one of them."""
+        notes = [claim.take_notes() for claim, _ in given]
+        giving = [one._replace(notes=aged(taken)) for (_, one), taken in zip(given, notes, strict=True)]
+        taking = (then_take[0], then_take[1]) if then_take else None
+        holding = then_take is not None and then_take[2]
+        gateway = self.port.gateway
+        answers, taken = self.port.commit_all(
+            "give",
+            [claim.pack for claim, _ in given],
+            lambda: gateway.give_all(giving, then_take=taking, holding=holding),
+        )
+        away: Unavailable | None = None
+        for (claim, _), answer, kept in zip(given, answers, notes, strict=True):
+            if isinstance(answer, Unavailable):
+                claim.unavailable = away = answer
+            elif answer is not None:
+                claim.keep_notes(kept)
+                self._not_taken(claim, answer)
+        if away:
+            raise away
+        return taken
+
+    def _not_taken(self, claim: ActiveClaim, error: PassdownError) -> None:
+        if isinstance(error, Fenced):
+            claim.log.info("a return came too late", action="return-fenced", error=str(error))
+        else:
+            self._fail(claim, "contract", str(error))
 
     def _fail(self, claim: ActiveClaim, kind: Literal["contract", "error"], problem: str) -> None:
         gateway = self.port.gateway
@@ -258,3 +328,7 @@ def _tell(loop: asyncio.AbstractEventLoop, over: "asyncio.Future[None]") -> None
 
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(resolve)
+
+
+def _not_claimed(pack: Pack, error: PassdownError) -> None:
+    log_of(pack).info("a pack was not claimed", action="claim-refused", error=str(error))

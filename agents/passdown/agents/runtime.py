@@ -9,7 +9,7 @@ Make one `Runtime` per process, after it was forked, `start` it, and `stop` it a
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Self
 
 import structlog
@@ -17,6 +17,7 @@ import structlog
 from passdown.agents.agent import Agent
 from passdown.agents.drain import AsyncDrain, PlainDrain, Ring, Turn
 from passdown.agents.gate import Gate
+from passdown.agents.limits import Stuck, TimeLimits, nobody, unguarded
 from passdown.agents.options import Options
 from passdown.agents.port import Hooks, Port, no_hooks
 from passdown.agents.registry import Registry
@@ -41,14 +42,22 @@ class Runtime:
         tools: Iterable[AnyTool] = (),
         options: Options | None = None,
         hooks: Hooks = no_hooks,
+        on_stuck: Callable[[Stuck], None] = nobody,
+        guard: Callable[[float | None], None] = unguarded,
     ) -> None:
+        """Make a runtime; `on_stuck` and `guard` are for whoever owns the process (`TimeLimits`)."""
         self.options = options or Options()
         self.registry = Registry([*agents, *tools])
         self.port = Port(gateway, hooks=hooks, patience_seconds=self.options.patience_seconds)
         self.threads = Threads(gateway=self.options.gateway_threads, tools=self.options.tool_threads)
         self.gate = Gate()
         self.renewer = Renewer(gateway)
-        self.runner = Runner(self.registry, self.port, self.threads, self.renewer, self.options)
+        self.limits = TimeLimits(
+            self.options.cancel_grace_seconds, self.threads.gateway.submit, on_stuck, guard
+        )
+        self.runner = Runner(
+            self.registry, self.port, self.threads, self.renewer, self.limits, self.options
+        )
         self._stopping = threading.Event()
         #: Set at the end of `stop`: what still runs is no longer waited for.
         self.closed = False
@@ -81,7 +90,7 @@ class Runtime:
 
     def stop(self, grace_seconds: float = 30.0) -> None:
         """Take nothing any more, wait for what runs, and hand back what does not end within the grace."""
-        self._stopping.set()
+        self.close()
         if not self.gate.wait_empty(grace_seconds):
             self.runner.hurry.set()
             held = self.renewer.held()
@@ -90,9 +99,14 @@ class Runtime:
                 self.runner.release(claim, "the worker shuts down")
             # Async agents wind up now; plain ones cannot be ended and go on until the process does.
             self.threads.loop.wait_idle(2 * self.options.cancel_grace_seconds)
+        self.limits.stop()
         self.renewer.stop()
         self.threads.loop.stop()
         self.closed = True
+
+    def close(self) -> None:
+        """Take nothing any more; what runs goes on. `stop` does the rest."""
+        self._stopping.set()
 
     @property
     def stopping(self) -> bool:

@@ -17,6 +17,7 @@ from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.sqlite import SqliteStore
 from passdown.contracts.errors import ContractError, Unavailable
+from passdown.contracts.outgoing import check_name
 
 SQLITE = "sqlite:///"
 _MEMORY = ":memory:"
@@ -133,16 +134,20 @@ def compose(
     *,
     clock: Callable[[], int] | None = None,
     patience_s: float = PATIENCE_S,
+    events: str = "",
 ) -> App:
     """Open a store and a transport, and put a controller on them.
 
-    `patience_s` is how long a command is tried again while the store does not answer (seconds). Raises as
-    `open_store` and `transport_of` do.
+    `patience_s` is how long a command is tried again while the store does not answer (seconds); `events` is
+    the exchange on which sessions are told of that are opened here. Raises ContractError where that cannot be
+    its name, and as `open_store` and `transport_of` do.
     """
+    if events:
+        check_name(events, what="events")
     transport = transport_of(store_url, transport_url)
     store = open_store(store_url, clock=clock)
     doorbell = open_doorbell(transport)
-    return App(store, transport, doorbell, Controller(store, doorbell, patience_s=patience_s))
+    return App(store, transport, doorbell, Controller(store, doorbell, patience_s=patience_s, events_to=events))
 
 
 def when_there(what: str, attempt: Callable[[], None], stop: threading.Event) -> bool:

@@ -110,6 +110,18 @@ class CatalogCache:
             raise NotFound("plan", name, f"registered are: {_listed(names)}")
         return PlanRef(name=base, version=number, digest=digest)
 
+    def versions(self, name: str, version: int) -> list[PlanRef]:
+        """Return every registered version of ``name``, or the one of ``name@version``, the newest first.
+
+        `version` counts registrations.
+        """
+        found: list[PlanRef] = []
+        for known, digest in self._at_least(version).plans.items():
+            base, _, number = known.rpartition("@")
+            if name in (base, known):
+                found.append(PlanRef(name=base, version=int(number), digest=digest))
+        return sorted(found, key=lambda ref: -ref.version)
+
     def document(self, ref: PlanRef) -> Plan:
         """Return a plan by its reference; raises PlanError where it is gone."""
         try:

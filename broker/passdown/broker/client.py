@@ -19,7 +19,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from passdown.broker.app import App, compose
-from passdown.broker.controller import PATIENCE_S
+from passdown.broker.controller import PATIENCE_S, Held, no_session
 from passdown.broker.plans import Plan as AuthoredPlan
 from passdown.broker.plans import compile_plan, delegate_plan, load_plan
 from passdown.broker.session import Session, checked
@@ -74,15 +74,18 @@ class Broker:
         transport: str = "",
         by: str | None = None,
         patience_s: float = PATIENCE_S,
+        events: str = "",
     ) -> "Broker":
         """Open the store at `url`; it is made where there is none.
 
         `by` is the principal that acts (``user:ann``), by default `me`; `patience_s` is how long a command is
-        tried again while the store does not answer (seconds). Raises ContractError for an address or a
-        principal that is none and for a store of a newer version, Unavailable where it cannot be opened now.
+        tried again while the store does not answer (seconds); `events` is the exchange on which each change of
+        status is told of the sessions that are submitted here (docs/events.md). Raises ContractError for an
+        address, an exchange or a principal that is none and for a store of a newer version, Unavailable where
+        it cannot be opened now.
         """
         by = _principal(me() if by is None else by)
-        return cls(compose(url, transport, patience_s=patience_s), by)
+        return cls(compose(url, transport, patience_s=patience_s, events=events), by)
 
     def close(self) -> None:
         """Let go of the store and the transport; a second time does nothing."""
@@ -121,12 +124,14 @@ class Broker:
         key: str | None = None,
         resources: list[Resource] | None = None,
         trace: str = "",
+        reply_to: str = "",
     ) -> Session:
         """Open a session of a registered plan (``name`` is its newest version, or ``name@version``).
 
         `task` is what its user calls the work (at most 200 characters), `inputs` a JSON object or what
         becomes one (a Struct, a dataclass, a pydantic model), `resources` bulk by reference, each under a
-        name of its own, `trace` a W3C ``traceparent``.
+        name of its own, `trace` a W3C ``traceparent``, `reply_to` a message queue of your own that the outcome
+        is sent to (docs/events.md).
 
         The same `key` (1 to 200 characters) again is the same session, however often it is submitted, also
         where the plan has a newer version by then; without one each call opens its own. Raises
@@ -144,24 +149,32 @@ class Broker:
                 task_name=task,
                 resources=resources or [],
                 trace=trace,
+                reply_to=reply_to,
             )
         )
         _check_references(body)
         session_id = ids.session_id(body.key)
         controller = self.app.controller
         held = controller.load(session_id)
-        pinned = held.state.plan if held.state else None
-        if isinstance(plan, PlanRef):
-            ref = plan
-        elif pinned and plan in (pinned.name, str(pinned)):
-            # Which version a name stood for was settled when the key was first used.
-            ref = pinned
-        else:
-            ref = controller.catalog.plan(plan, held.catalog)
+        ref = plan if isinstance(plan, PlanRef) else self._meant(plan, session_id, body, held)
         # A session that is there already is met by its recorded command, which only a load by its id finds.
-        known = None if held.state else held
+        known = None if held.state or held.removed else held
         controller.run(session_id, replace(body, plan=ref), self.by, held=known)
         return Session(self, session_id)
+
+    def _meant(self, plan: str, session_id: str, body: cmd.Submit, held: Held) -> PlanRef:
+        """Return the plan that a name stands for: which version was settled when the key was first used."""
+        catalog = self.app.controller.catalog
+        pinned = held.state.plan if held.state else None
+        if pinned and plan in (pinned.name, str(pinned)):
+            return pinned
+        # Of a session that was removed only the outcome of its submit is left, and that only for the same content.
+        for ref in catalog.versions(plan, held.catalog) if held.removed else ():
+            submitted = replace(body, plan=ref)
+            command_id = cmd.command_id(session_id, submitted, self.by)
+            if self.app.store.load(session_id, command_id, digest_of(submitted)).reply is not None:
+                return ref
+        return catalog.plan(plan, held.catalog)
 
     def delegate(
         self,
@@ -172,6 +185,7 @@ class Broker:
         returns: Schema | type | None = None,
         task: str = "",
         key: str | None = None,
+        reply_to: str = "",
     ) -> Session:
         """Hand one piece of work to a role, without a plan of one's own.
 
@@ -181,15 +195,18 @@ class Broker:
         schema that will not do, and what `submit` raises.
         """
         ref = self.register(delegate_plan(role, goal, returns=returns))
-        return self.submit(ref, task=task or goal[:80], inputs=inputs, key=key)
+        return self.submit(ref, task=task or goal[:80], inputs=inputs, key=key, reply_to=reply_to)
 
     def session(self, session_id: str) -> Session:
         """Return a session by its id or its submit key; raises NotFound."""
         check(session_id, what="session")
+        removed = ""
         for candidate in (session_id, ids.session_id(session_id)):
-            if self.app.controller.load(candidate).state is not None:
+            held = self.app.controller.load(candidate)
+            if held.state is not None:
                 return Session(self, candidate)
-        raise NotFound("session", session_id)
+            removed = removed or held.removed
+        raise no_session(session_id, removed)
 
     def sessions(
         self,

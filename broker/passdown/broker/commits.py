@@ -5,6 +5,7 @@ from typing import Literal
 from passdown.broker.core.decide import dues
 from passdown.broker.core.given import Decision, DueAt
 from passdown.broker.core.state import TERMINAL, Issued, State
+from passdown.broker.core.telling import to_tell
 from passdown.broker.stores.base import Commit, DueEntry, Enqueue, Lease
 from passdown.broker.stores.queries import SessionRow, TicketRow
 from passdown.contracts.codec import encode
@@ -38,6 +39,7 @@ def commit_of(
         tickets=_ticket_rows(after) if after.tickets != (before.tickets if before else []) else None,
         lease=_lease(before, after),
         catalog=None if decision.pack is None else catalog,
+        tell=to_tell(before, after),
     )
 
 

@@ -49,13 +49,14 @@ class Held(NamedTuple):
     """A session as somebody last saw it, so that the next command need not load it.
 
     ``now`` was the store's clock (ms) when this process's monotonic clock (s) showed ``seen``; ``catalog``
-    counted the registrations at that time.
+    counted the registrations at that time. ``removed`` is how it ended, where it was removed since.
     """
 
     state: State | None
     now: int
     seen: float
     catalog: int
+    removed: str = ""
 
     def at(self) -> int:
         """Return the store's time by now: what it was, plus what elapsed here."""
@@ -102,19 +103,30 @@ class _Act:
                 self.take = None
 
 
-def held_of(state: bytes | None, now: int, catalog: int) -> Held:
+def held_of(state: bytes | None, now: int, catalog: int, removed: str = "") -> Held:
     """Return a session as the store handed it out just now. Raises ContractError where the state cannot be read."""
-    return Held(decode(state, State, what="state") if state else None, now, time.monotonic(), catalog)
+    read = decode(state, State, what="state") if state else None
+    return Held(read, now, time.monotonic(), catalog, removed)
+
+
+def no_session(session_id: str, removed: str = "") -> NotFound:
+    """Return the error for a session that is not there, which says so where it was removed after its end."""
+    hint = f"it ended as {removed}, and was removed under the retention rules" if removed else ""
+    return NotFound("session", session_id, hint)
 
 
 class Controller:
     """Carries out commands on sessions. Thread-safe, keeps nothing that matters."""
 
-    def __init__(self, store: Store, doorbell: Doorbell, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, store: Store, doorbell: Doorbell, *, patience_s: float = PATIENCE_S, events_to: str = ""
+    ) -> None:
+        """`events_to` is the exchange on which the sessions opened here are told of (empty: on none)."""
         self.store = store
         self.catalog = CatalogCache(store)
         self._doorbell = doorbell
         self._patience_s = patience_s
+        self._events_to = events_to
         self._closed = False
         self._ends = Endings()
 
@@ -238,7 +250,7 @@ class Controller:
             if held is None or decision is None:
                 loaded = self.store.load(act.session_id, act.id, act.digest)
                 self.catalog.heard(loaded.catalog)
-                held = held_of(loaded.state, loaded.now, loaded.catalog)
+                held = held_of(loaded.state, loaded.now, loaded.catalog, loaded.removed)
                 if loaded.reply is not None or loaded.clash:
                     return self._recorded(act, held, loaded)
                 decision = self._decide(act, held)
@@ -268,14 +280,14 @@ class Controller:
 
     def _decide(self, act: _Act, held: Held) -> Decision:
         state, body = held.state, act.body
-        if isinstance(body, cmd.Submit):
+        if isinstance(body, cmd.Submit) and not held.removed:
             plan = body.plan
         elif state is None:
-            raise NotFound("session", act.session_id)
+            raise no_session(act.session_id, held.removed)
         else:
             plan = state.plan
         given, act.catalog = self.catalog.given(state, plan, held.catalog)
-        return decide(state, Command(act.session_id, body, held.at(), act.by, given))
+        return decide(state, Command(act.session_id, body, held.at(), act.by, given, self._events_to))
 
     def _commit(self, act: _Act, held: Held, decision: Decision) -> Done | None:
         """Write a decision; None where session or catalog moved on meanwhile, or another try recorded the act."""
@@ -304,6 +316,8 @@ class Controller:
             what = f"this {verb} was made already, with another content"
             if isinstance(act.body, cmd.Submit) and held.state:
                 what = f"the key {act.body.key!r} belongs to session {act.session_id} of {held.state.plan}, which was submitted with another content"
+            elif isinstance(act.body, cmd.Submit):
+                what = f"the key {act.body.key!r} belonged to session {act.session_id}, which was submitted with another content, and ended as {held.removed}"
             raise Conflict(what)
         reply = read_reply(loaded.reply)
         raise_refusal(reply)
@@ -357,7 +371,7 @@ class Controller:
         load = self.store.load
         loaded = self.patiently(lambda: load(session_id), session_id) if patient else load(session_id)
         self.catalog.heard(loaded.catalog)
-        return held_of(loaded.state, loaded.now, loaded.catalog)
+        return held_of(loaded.state, loaded.now, loaded.catalog, loaded.removed)
 
 
 def _require_still_held(body: cmd.Claim | cmd.Intend, state: State | None) -> None:

@@ -16,11 +16,17 @@ from uuid import uuid4
 import kombu
 import structlog
 
+from passdown.contracts.push import role_of_pushed
+
 DRAIN_TASK = "passdown.drain"
 _CONNECT_TIMEOUT_S = 5
 
 #: Roles that may stand in the name of a queue as they are: those that a checked plan may name.
 _PLAIN_ROLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+#: Roles whose queue would bear the name of one that carries something else (`passdown.returns`, …).
+_OTHERWISE_USED = re.compile(r"(push|returns|events|dead)(\..*)?")
+#: The doorbell queue of all roles whose packs are pushed.
+PUSH_BELL = "passdown.push"
 
 _log = structlog.get_logger("passdown.doorbell")
 
@@ -35,7 +41,9 @@ class Doorbell(Protocol):
 
 def queue_name(role: str) -> str:
     """Return the name of the doorbell queue of a role; an odd role, which might name a path, goes by its digest."""
-    if _PLAIN_ROLE.fullmatch(role):
+    if role_of_pushed(role) is not None:
+        return PUSH_BELL
+    if _PLAIN_ROLE.fullmatch(role) and not _OTHERWISE_USED.fullmatch(role):
         return f"passdown.{role}"
     return f"passdown.~{hashlib.sha256(role.encode(errors='surrogatepass')).hexdigest()[:32]}"
 

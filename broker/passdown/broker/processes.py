@@ -162,7 +162,9 @@ class Up:
 
 
 def _compose(settings: Settings) -> App:
-    return compose(settings.store, settings.transport, patience_s=settings.store_patience_s)
+    return compose(
+        settings.store, settings.transport, patience_s=settings.store_patience_s, events=settings.events
+    )
 
 
 def tick_of(app: App, settings: Settings) -> Tick:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar, cast
 
 from passdown.broker.app import App
+from passdown.broker.controller import Held, no_session
 from passdown.broker.core.state import Outcome, State
 from passdown.broker.stores.queries import Beside, FindBeside, FindPack
 from passdown.contracts import commands as cmd
@@ -39,12 +40,12 @@ class Session:
 
     def state(self) -> State:
         """Return the session as it stands; raises NotFound."""
-        return self._known(self._broker.app.controller.load(self.id).state)
+        return self._known(self._broker.app.controller.load(self.id))
 
-    def _known(self, state: State | None) -> State:
-        if state is None:
-            raise NotFound("session", self.id)
-        return state
+    def _known(self, held: Held) -> State:
+        if held.state is None:
+            raise no_session(self.id, held.removed)
+        return held.state
 
     def status(self) -> str:
         """Return the status in one word (DESIGN §5); raises NotFound."""
@@ -75,7 +76,7 @@ class Session:
     def _look(self, deadline: float) -> State | None:
         """Return the state; None where the store is away and there is time to look again."""
         try:
-            return self._known(self._broker.app.controller.load(self.id, patient=False).state)
+            return self._known(self._broker.app.controller.load(self.id, patient=False))
         except Unavailable:
             if time.monotonic() >= deadline:
                 raise

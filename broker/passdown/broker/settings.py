@@ -18,12 +18,15 @@ from pydantic.fields import FieldInfo
 from passdown.broker.plans.durations import seconds, spell
 from passdown.broker.plans.faults import closest, one_line, show
 from passdown.contracts.errors import ContractError
+from passdown.contracts.outgoing import check_name
 
 CONFIG_FILE = "passdown.toml"
 PREFIX = "PASSDOWN_"
 
 _PRINCIPAL = re.compile(r"[a-z]+:[^\s:][^\s]{0,119}")
 _ROLE = re.compile(r"[^\s=,]{1,100}")
+#: What RFC 3986 lets stand in one.
+_URI = re.compile(r"[A-Za-z0-9:/?#\[\]@!$&'()*+,;=._~%-]{1,200}")
 _MOST_RUNNING = 1_000_000
 
 
@@ -75,6 +78,14 @@ def _choice(*words: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def _switch(value: Any) -> bool:
+    """Accept true or false, also written as text; other words for them are refused, for one may mean the other."""
+    read = {"true": True, "false": False}.get(value) if isinstance(value, str) else value
+    if not isinstance(read, bool):
+        raise _misfit("true or false", value)
+    return read
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise _misfit("text", value)
@@ -90,6 +101,21 @@ def _address(value: Any) -> str:
 def _principal(value: Any) -> str:
     if value != "" and not (isinstance(value, str) and _PRINCIPAL.fullmatch(value)):
         raise _misfit("kind:name, such as user:ann", value)
+    return value
+
+
+def _exchange(value: Any) -> str:
+    if _text(value):
+        try:
+            check_name(value, what="events")
+        except ContractError as error:
+            raise ValueError(error.problem) from None
+    return value
+
+
+def _source(value: Any) -> str:
+    if not isinstance(value, str) or not _URI.fullmatch(value):
+        raise _misfit("a URI reference, such as /passdown or https://shop.example/passdown", value)
     return value
 
 
@@ -169,6 +195,13 @@ class Settings(BaseModel):
     task_limit: Annotated[int, _number(0, _MOST_RUNNING)] = _setting(
         "limits.task", "number", 0, "Packs of one task that run at once, over all workers; 0: no limit."
     )
+    push_limit: Annotated[int, _number(1, _MOST_RUNNING)] = _setting(
+        "limits.push",
+        "number",
+        1_000,
+        "Packs of a role that are pushed and not returned yet; the others wait in the store, so that a role which"
+        " nobody serves fills no transport.",
+    )
     tick_every_s: Annotated[float, _duration("10ms", "1m")] = _setting(
         "tick_every",
         "duration",
@@ -181,6 +214,25 @@ class Settings(BaseModel):
         "duration",
         20.0,
         "How long a command is tried again while the store does not answer.",
+    )
+    accept_effect_loss: Annotated[bool, BeforeValidator(_switch)] = _setting(
+        "accept_effect_loss",
+        "true or false",
+        False,
+        "Let plans write with tools that lack `dedupes` on a store that may lose its last moments (Redis unless"
+        " `appendfsync` is `always`): then a write may happen twice.",
+    )
+    events: Annotated[str, BeforeValidator(_exchange)] = _setting(
+        "events",
+        "name",
+        "",
+        "The exchange on which changes of status are told of the sessions that this process submits. Empty: on none.",
+    )
+    events_source: Annotated[str, BeforeValidator(_source)] = _setting(
+        "events_source",
+        "URI reference",
+        "/passdown",
+        "Whose events they are: the `source` of what a tick tells, the same for all ticks of a store.",
     )
     modules: Annotated[list[str], BeforeValidator(_list)] = _setting(
         "modules",
@@ -340,6 +392,8 @@ def _path_beside(folder: Path, name: str, value: Any) -> Any:
 def shown(value: Any) -> str:
     """Return a value as ``passdown.toml`` would write it, without the quotes."""
     match value:
+        case bool():
+            return "true" if value else "false"
         case float():
             return spell(value)
         case dict():

@@ -47,6 +47,8 @@ class Submit(_Command, frozen=True, kw_only=True, tag="submit"):
     task_name: Annotated[str, Meta(max_length=200)] = ""
     resources: list[Resource] = []
     trace: str = ""
+    #: The queue that the outcome is sent to; empty: nobody asks for it.
+    reply_to: str = ""
 
 
 class Claim(_Command, frozen=True, kw_only=True, tag="claim"):

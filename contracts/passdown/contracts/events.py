@@ -36,6 +36,9 @@ class SessionOpened(_Event, frozen=True, kw_only=True, tag="SessionOpened"):
     resources: list[Resource] = []
     parent: Parent | None = None
     trace: str = ""
+    #: Where the session is told of: its outcome to a queue, each change of its status to an exchange.
+    reply_to: str = ""
+    events_to: str = ""
 
 
 class StageEntered(_Event, frozen=True, kw_only=True, tag="StageEntered"):

@@ -6,6 +6,7 @@ Its fields stand in order of how rarely they change, so that consecutive packs s
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from passdown.contracts.codec import (
     ENVELOPE_DEPTH,
@@ -131,6 +132,8 @@ class Pack(Wire, frozen=True, kw_only=True):
     escalation: list[Level]
     risk: str
     lease_seconds: float
+    #: The longest that one run may take; absent where the stage sets no limit.
+    time_limit_seconds: float | UnsetType = UNSET
     #: What differs from the pinned plan: tools withdrawn, constraints added (DESIGN §7).
     changes: list[str] = []
     task_id: str

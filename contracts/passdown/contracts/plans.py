@@ -77,6 +77,7 @@ class Stage(Record, frozen=True, kw_only=True):
     """One stage of a plan (DESIGN §7): a role's, or, where ``queue`` is named, a person's.
 
     ``gateway`` says of a stage whose packs are pushed that its workers also use the gateway: they may call tools.
+    ``time_limit_seconds`` is the longest that one run of the agent may take.
     """
 
     role: str = ""
@@ -95,6 +96,7 @@ class Stage(Record, frozen=True, kw_only=True):
     gateway: bool = False
     lease_seconds: float = 60.0
     deadline_seconds: float | None = None
+    time_limit_seconds: float | None = None
     max_attempts: int = 3
     max_entries: int = 10
     backoff: Backoff = Backoff()

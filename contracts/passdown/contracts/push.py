@@ -21,8 +21,8 @@ _PUSHED = "push/"
 class Push(Wire, frozen=True, kw_only=True):
     """`passdown.push/1`: one attempt's pack, and the claim under which its return counts.
 
-    ``leaseUntil`` is in milliseconds since the epoch by the broker's clock: a return that comes later may find
-    the attempt given to another. ``returns`` names the queue for the return.
+    ``leaseUntil`` (milliseconds since the epoch, by the clock of whoever pushed it) tells until when the work is
+    worth doing: a later return may find the attempt given to another. ``returns`` names the queue for the return.
     """
 
     spec: Literal["passdown.push/1"] = PUSH_SPEC

@@ -66,6 +66,7 @@ class Session:
         self.known_specs = {tool_digest(spec): spec for spec in tools}
         self.id = ids.session_id(key)
         self.key = key
+        self.events_to = ""
         self.at = START
         self.log: list[bytes] = []
         self.packs: dict[str, Pack] = {}
@@ -120,7 +121,7 @@ class Session:
 
     def decide(self, body: cmd.Body, by: str = AGENT) -> Decision:
         """Return what a command leads to, without doing it."""
-        return decide(self._state, Command(self.id, body, self.at, by, self.given()))
+        return decide(self._state, Command(self.id, body, self.at, by, self.given(), self.events_to))
 
     def do(self, body: cmd.Body, by: str = AGENT) -> Reply:
         """Carry out a command, check all that must hold after any, and return the reply; raises its refusal."""

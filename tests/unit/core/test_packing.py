@@ -44,6 +44,15 @@ def note(n: int, **fields: Any) -> cmd.ToolNote:
     return cmd.ToolNote(**known)
 
 
+def test_a_pack_says_how_long_a_run_may_take_and_nothing_where_that_is_not_limited() -> None:
+    """Packs without a limit keep the bytes that they had before there was one, and so their digests."""
+    limited = rich(replace(RICH, time_limit_seconds=90.0)).pack
+    assert limited.time_limit_seconds == 90.0
+    assert b'"leaseSeconds":30.0,"timeLimitSeconds":90.0,"changes"' in encode(limited)
+    assert read_pack(encode(limited)) == limited
+    assert b"timeLimit" not in encode(rich().pack)
+
+
 def test_a_pack_says_all_that_its_attempt_needs() -> None:
     session = rich()
     pack = session.pack

@@ -25,6 +25,12 @@ from tests.unit.plans.samples import said, said_of
             {"deadline": "60s"},
             "stages.a.deadline: 1m is over before the first lease of 1m is; make the deadline longer, or the lease shorter",
         ),
+        ({"time_limit": "0s"}, "stages.a.time_limit: 0s is out of range; leave it out for the default"),
+        ({"time_limit": "1ms"}, "stages.a.time_limit: 1ms is out of range; from 10ms to 3650d"),
+        (
+            {"time_limit": "11m", "deadline": "10m"},
+            "stages.a.time_limit: a run of 11m is longer than the deadline of the stage, 10m; make the limit shorter,",
+        ),
         (
             {"tools": [{"tool": "t", "approve": "q", "approval": "0s"}]},
             "stages.a.tools[0].approval: 0s is out of range;",
@@ -67,6 +73,7 @@ def test_a_limit_out_of_range(stage: dict[str, Any], fault: str) -> None:
 
 def test_limits_within_range_are_sound() -> None:
     assert said_of({"lease": "10ms", "deadline": "3650d", "backoff": {"first": "5m", "factor": 1}}) == []
+    assert said_of({"time_limit": "10m", "deadline": "10m"}) == said_of({"time_limit": "10ms"}) == []
     assert said_of({"escalation": ["a", {"queue": "b", "after": "1s"}, {"queue": "a", "after": "2s"}]}) == []
 
 

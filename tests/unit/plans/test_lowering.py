@@ -35,7 +35,13 @@ def test_moves_by_result_become_the_fields_of_the_stage() -> None:
 
 
 def test_numbers_that_are_stored_as_floats_are_floats() -> None:
-    stage, _ = lower(Stage(role="r", lease="2s", backoff={"factor": 3}))  # pyright: ignore[reportArgumentType]
+    stage, _ = lower(Stage(role="r", lease="2s", time_limit="3s", backoff={"factor": 3}))  # pyright: ignore[reportArgumentType]
     assert [
-        type(one) for one in (stage.lease_seconds, stage.backoff.factor, stage.backoff.first_seconds)
-    ] == [float] * 3
+        type(one)
+        for one in (
+            stage.lease_seconds,
+            stage.time_limit_seconds,
+            stage.backoff.factor,
+            stage.backoff.first_seconds,
+        )
+    ] == [float] * 4

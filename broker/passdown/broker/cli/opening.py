@@ -32,12 +32,14 @@ def opened(frame: Frame, *, create: bool = False, ring: bool = False) -> Generat
     Raises NotFound where there is no store: looking for something must not leave an empty database behind.
     """
     settings = load_settings(frame).settings
-    _require_store(settings, create)
+    require_store(settings, create=create)
     store = open_store(settings.store)
     try:
         transport = transport_of(settings.store, settings.transport) if ring else Transport("", {})
         doorbell = open_doorbell(transport)
-        controller = Controller(store, doorbell, patience_s=settings.store_patience_s)
+        controller = Controller(
+            store, doorbell, patience_s=settings.store_patience_s, events_to=settings.events
+        )
         broker = Broker(App(store, transport, doorbell, controller), settings.principal or _me())
     except BaseException:
         store.close()
@@ -55,7 +57,8 @@ def _me() -> str:
         ) from error
 
 
-def _require_store(settings: Settings, create: bool) -> None:
+def require_store(settings: Settings, *, create: bool) -> None:
+    """Raise NotFound where there is no store and none is to be made, ContractError where it would be nobody else's."""
     if settings.store == _MEMORY:
         raise ContractError("store", "one in memory ends with this process; only `up` and `demo` can use it")
     path = Path(settings.store.removeprefix(SQLITE) or "passdown.db")

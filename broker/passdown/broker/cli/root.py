@@ -35,6 +35,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "log": ("logs", "Show every transition of a session."),
         "why": ("logs", "Show what lies behind an effect: delegation, attempts, decisions, outcome."),
         "replay": ("proving", "Prove stored states from their logs."),
+        "quarantine": ("quarantine", "List, show, retry and drop what was refused."),
         "export": ("exporting", "Write all sessions as JSON Lines, for a check from outside."),
     },
     "Decide": {
@@ -50,6 +51,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "tools": ("tools", "Register and list tools."),
         "schema": ("schemas", "Write or check the JSON Schemas of all messages."),
         "config": ("configuring", "Show every setting and where it comes from."),
+        "doctor": ("doctor", "Look at everything that Passdown stands on, and say what to do."),
     },
 }
 

@@ -25,6 +25,7 @@ class Asked(NamedTuple):
     pairs: tuple[str, ...]
     inputs: str | None
     key: str | None
+    reply_to: str | None
     wait: bool
     timeout: float | None
     progress: bool | None
@@ -41,6 +42,9 @@ def _options(command: F) -> F:
             ),
             click.option("--inputs", metavar="FILE", help="A JSON object with inputs; - is standard input."),
             click.option("--key", help="The same key again is the same session."),
+            click.option(
+                "--reply-to", metavar="QUEUE", help="A message queue of yours that the outcome is sent to."
+            ),
             click.option("--wait", is_flag=True, help="Wait until the session ends."),
             click.option(
                 "--timeout", type=Duration(), help="Wait at most so long; 0s looks once. Without: for ever."
@@ -76,7 +80,10 @@ def submit_command(ctx: click.Context, frame: Frame, plan: str, **options: Any) 
     with opened(frame, ring=True) as broker:
         ref, schema = _plan(broker, plan)
         inputs = inputs_of(asked.pairs, asked.inputs, schema)
-        _follow(ctx, broker, broker.submit(ref, task=asked.task or "", inputs=inputs, key=asked.key), asked)
+        session = broker.submit(
+            ref, task=asked.task or "", inputs=inputs, key=asked.key, reply_to=asked.reply_to or ""
+        )
+        _follow(ctx, broker, session, asked)
 
 
 @click.command("delegate", cls=Command)
@@ -101,7 +108,15 @@ def delegate_command(
         raise click.UsageError("only one of --inputs and --returns can be standard input", ctx)
     inputs, schema = inputs_of(asked.pairs, asked.inputs, None), schema_file(returns)
     with opened(frame, create=True, ring=True) as broker:
-        session = broker.delegate(role, goal, inputs, returns=schema, task=asked.task or "", key=asked.key)
+        session = broker.delegate(
+            role,
+            goal,
+            inputs,
+            returns=schema,
+            task=asked.task or "",
+            key=asked.key,
+            reply_to=asked.reply_to or "",
+        )
         _follow(ctx, broker, session, asked)
 
 
@@ -113,6 +128,8 @@ def _asked(ctx: click.Context, options: dict[str, Any]) -> Asked:
         raise click.UsageError("an empty --task names nothing; leave it out", ctx)
     if asked.key == "":
         raise click.UsageError("an empty --key names no session; leave it out for a session of its own", ctx)
+    if asked.reply_to == "":
+        raise click.UsageError("an empty --reply-to names no queue; leave it out", ctx)
     return asked
 
 

@@ -83,6 +83,8 @@ def _opened(logged: ev.Logged, head: str) -> State:
         parent=event.parent,
         resources=event.resources,
         trace=event.trace,
+        reply_to=event.reply_to,
+        events_to=event.events_to,
         data=event.inputs,
         seq=logged.seq,
         at=logged.at,

@@ -41,13 +41,17 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command in its circumstances: ``at`` is the store's clock in milliseconds, ``by`` a principal."""
+    """A command in its circumstances: ``at`` is the store's clock in milliseconds, ``by`` a principal.
+
+    ``events_to`` is the exchange on which the deciding process has the sessions told of that it opens.
+    """
 
     session_id: str
     body: Body
     at: int
     by: str
     given: Given
+    events_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from passdown.contracts import events as ev
 from passdown.contracts.codec import PACK_BUDGET, check, clean_text, encode
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError
 from passdown.contracts.ids import task_id
+from passdown.contracts.outgoing import check_name
 from passdown.contracts.replies import Opened
 from passdown.contracts.schema import require
 
@@ -39,6 +40,8 @@ def submit(draft: Draft, body: cmd.Submit) -> Decision:
             inputs=body.inputs,
             resources=body.resources,
             trace=body.trace,
+            reply_to=body.reply_to,
+            events_to=draft.command.events_to,
         )
     )
     enter(draft, plan.start, "start")
@@ -52,6 +55,8 @@ def _check(draft: Draft, body: cmd.Submit) -> None:
     if not 0 < len(body.key) <= _KEY_LIMIT or len(body.trace) > _TRACE_LIMIT:
         problem = f"the key has 1 to {_KEY_LIMIT} characters, the trace at most {_TRACE_LIMIT}"
         raise ContractError("submit", problem, pointer="/key")
+    if body.reply_to:
+        check_name(body.reply_to, what="submit", pointer="/replyTo")
     check(body.inputs, what="inputs")
     inputs, resources = len(encode(body.inputs)), len(encode(body.resources))
     if inputs + resources > PACK_BUDGET:

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from passdown.broker.core.given import Given, as_object, grant_of
@@ -139,6 +140,7 @@ def _whole(state: State, given: Given, cause: Cause, at: int, tools: Granted) ->
         escalation=stage.escalation,
         risk=stage.risk,
         lease_seconds=stage.lease_seconds,
+        time_limit_seconds=UNSET if stage.time_limit_seconds is None else stage.time_limit_seconds,
         changes=[*tools.changes, *added],
         task_id=state.task_id,
         session_id=state.session_id,

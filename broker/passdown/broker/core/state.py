@@ -281,6 +281,8 @@ class State(Record, frozen=True, kw_only=True):
     parent: Parent | None = None
     resources: list[Resource] = []
     trace: str = ""
+    reply_to: str = ""
+    events_to: str = ""
     data: dict[str, Any] = {}
     status: Status = "queued"
     paused: bool = False

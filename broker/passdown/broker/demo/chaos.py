@@ -116,6 +116,11 @@ class LossyStore:
         self.put = inner.put
         self.close = inner.close
 
+    @property
+    def shards(self) -> int:
+        """As the store says."""
+        return self._inner.shards
+
     def commit(
         self, commits: list[base.Commit], take: base.TakeRequest | None = None
     ) -> tuple[list[base.Outcome], base.Taken | None]:

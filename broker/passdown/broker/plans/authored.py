@@ -173,7 +173,8 @@ class Stage(_AnyStage):
     output), ``{ suggest = ["a", "b"] }`` (the agent chooses within the list; with ``done = "a"`` for when
     it does not), or ``{ done = "a", refused = "b" }`` (by result); without it the session ends.
     ``on_failed`` may be ``fail``; any move may lead to ``end``. ``deadline`` counts from the entry into the
-    stage and is longer than the ``lease``, within which a worker must show that it is alive.
+    stage and is longer than the ``lease``, within which a worker must show that it is alive. ``time_limit``
+    is the longest that one run of the agent may take; one that takes longer is a failed attempt.
 
     ``delivery = "push"`` brings each pack as a message on a queue, for workers that may not reach the store.
     They cannot renew a lease: it is stated, and is their deadline. ``gateway`` says that they also use the
@@ -187,8 +188,9 @@ class Stage(_AnyStage):
     risk: stored.Risk = "normal"
     waived: str = ""
     delivery: stored.Delivery = "pull"
-    gateway: bool = False
+    gateway: Annotated[bool, Strict()] = False
     lease: Duration = "60s"
+    time_limit: Duration | None = None
     max_attempts: Whole = 3
     backoff: Backoff = Backoff()
     on_refused: str | None = None

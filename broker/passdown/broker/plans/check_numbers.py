@@ -31,7 +31,10 @@ def number_faults(at: At) -> Iterator[Fault]:
     if stage.queue is None:
         yield from duration_faults(at.place("lease"), stage.lease_seconds, LONGEST_LEASE)
         yield from _deadline_faults(at)
+        yield from _time_limit_faults(at)
         yield from _backoff_faults(at)
+    elif stage.time_limit_seconds is not None:
+        yield Fault(at.place("time_limit"), "a person's stage has no agent that runs", "leave it out")
     yield from _escalation_faults(at)
 
 
@@ -60,6 +63,20 @@ def _deadline_faults(at: At) -> Iterator[Fault]:
             at.place("deadline"),
             f"{spelled(deadline)} is over before the first lease of {spelled(lease)} is",
             "make the deadline longer, or the lease shorter",
+        )
+
+
+def _time_limit_faults(at: At) -> Iterator[Fault]:
+    limit, deadline = at.stage.time_limit_seconds, at.stage.deadline_seconds
+    if limit is None:
+        return
+    wrong = list(duration_faults(at.place("time_limit"), limit, LONGEST))
+    yield from wrong
+    if not wrong and deadline is not None and limit > deadline > 0:
+        yield Fault(
+            at.place("time_limit"),
+            f"a run of {spelled(limit)} is longer than the deadline of the stage, {spelled(deadline)}",
+            "make the limit shorter, or leave it out",
         )
 
 

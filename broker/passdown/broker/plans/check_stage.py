@@ -23,7 +23,14 @@ _OF_A_ROLE = ("tools", "scopes", "waived", "on_refused", "on_denied", "on_failed
 
 def stage_faults(at: At) -> list[Fault]:
     """Return the faults and warnings of one stage."""
-    found = [*_who_faults(at), *_text_faults(at), *_delivery_faults(at), *_tool_faults(at), *_result_faults(at), *number_faults(at)]
+    found = [
+        *_who_faults(at),
+        *_text_faults(at),
+        *_delivery_faults(at),
+        *_tool_faults(at),
+        *_result_faults(at),
+        *number_faults(at),
+    ]
     schemas = _schema_faults(at)
     found += schemas
     broken = {fault.place for fault in serious(schemas)}

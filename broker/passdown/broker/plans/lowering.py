@@ -81,6 +81,7 @@ class Lowering:
             "delivery": stage.delivery,
             "gateway": stage.gateway,
             "lease_seconds": seconds(stage.lease),
+            "time_limit_seconds": None if stage.time_limit is None else seconds(stage.time_limit),
             "max_attempts": stage.max_attempts,
             "backoff": stored.Backoff(
                 first_seconds=seconds(stage.backoff.first),

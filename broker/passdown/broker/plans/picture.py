@@ -74,10 +74,14 @@ def who(stage: Stage) -> str:
 
 def _traits(stage: Stage) -> list[str]:
     traits = [] if stage.queue is not None else [stage.recovery]
+    if stage.delivery == "push":
+        traits.append("pushed")
     if stage.risk != "normal":
         traits.append(f"{stage.risk} risk{', waived' if stage.waived else ''}")
     if stage.deadline_seconds is not None:
         traits.append(f"within {spell(stage.deadline_seconds)}")
+    if stage.time_limit_seconds is not None:
+        traits.append(f"{spell(stage.time_limit_seconds)} a run")
     return traits
 
 

@@ -9,6 +9,7 @@ from passdown.contracts.errors import Fenced
 from passdown.contracts.pack import Pack, PackEffect, PackRead, PackTool, Resource, seal
 from passdown.contracts.plans import Grant, Level, Next, Plan, Returns, Stage, plan_ref
 from passdown.contracts.problems import Problem, problem_of
+from passdown.contracts.push import Push, push_claim_id
 from passdown.contracts.returns import (
     DoneReturn,
     EscalateReturn,
@@ -138,6 +139,37 @@ PACK, _ = seal(
         deadline=AT + 86_400_000,
         trace=TRACE,
     )
+)
+
+#: A pack that is pushed: its workers call no tools.
+PUSHED, _ = seal(
+    Pack(
+        plan=str(PLAN_REF),
+        stage="tell",
+        role="desk",
+        goal=PLAN.stages["tell"].goal,
+        constraints=[],
+        done_when=["the customer's language is used"],
+        tools=[],
+        returns=Returns(
+            schema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+        ),
+        escalation=[],
+        risk="normal",
+        lease_seconds=600.0,
+        task_id=TASK,
+        session_id=SESSION,
+        inputs={**INPUTS, "decision": "approve", "rule": "14 days", "refundId": RESULT["refundId"]},
+        step=3,
+        attempt=1,
+        cause="first",
+        trace=TRACE,
+    )
+)
+PUSH = Push(
+    claim_id=push_claim_id(SESSION, PUSHED.step, PUSHED.attempt, PUSHED.digest),
+    lease_until=AT + 600_000,
+    pack=PUSHED,
 )
 
 _BOUND: dict[str, Any] = {

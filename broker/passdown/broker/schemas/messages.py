@@ -10,6 +10,7 @@ from passdown.contracts.events import Event, Logged
 from passdown.contracts.pack import Pack
 from passdown.contracts.plans import Plan
 from passdown.contracts.problems import Problem
+from passdown.contracts.push import Push
 from passdown.contracts.returns import Return
 from passdown.contracts.tools import ToolSpec
 
@@ -31,6 +32,7 @@ def messages() -> list[Message]:
         Message("pack", Pack, [examples.PACK]),
         Message("plan", Plan, [examples.PLAN]),
         Message("problem", Problem, [examples.PROBLEM]),
+        Message("push", Push, [examples.PUSH]),
         Message("state", State, [examples.STATE]),
         Message("tool", ToolSpec, [examples.TOOL]),
         Message("event", Logged, [event_examples.LOGGED]),

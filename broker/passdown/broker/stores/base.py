@@ -73,7 +73,7 @@ class Commit(Record, frozen=True, kw_only=True):
     #: How many registrations the decision knew of, where it issues a pack: Stale where there were more by then,
     #: for a pack carries what is registered now (DESIGN §7). None: that does not matter.
     catalog: int | None = None
-    #: Something is to be told outside up to this version: `due` hands the session out for that, until `Told`.
+    #: Something is to be told outside up to the version after: `due` hands the session out for that, until `Told`.
     tell: bool = False
 
 
@@ -182,7 +182,8 @@ class DueRequest(Record, frozen=True, kw_only=True):
     ``elapsed_ms`` is how long ago this tick asked last by its monotonic clock (None: never). Where the
     store's clock went further ahead than that since any tick last asked, all leases are postponed by the
     jump first. ``tell``: reserve up to so many sessions about which something is to be told outside, beside
-    the ``limit`` and for the same time (0: this tick tells nobody).
+    the ``limit`` and for the same time (0: this tick tells nobody). With ``limit`` 0 that is all: nobody is
+    rung, and neither clocks nor what was removed long ago are seen to, for whoever asks so is no tick.
     """
 
     limit: int
@@ -201,7 +202,11 @@ class DueNow(Record, frozen=True, kw_only=True):
 
 
 class ToTell(Record, frozen=True, kw_only=True):
-    """Of a reserved session's log, what comes after seq ``after``, up to ``upto`` at least, was told nobody yet."""
+    """Of a reserved session's log, what comes after seq ``after``, up to ``upto`` at least, was told nobody yet.
+
+    ``after`` is the highest seq that `Told` named (0: none); ``upto`` the version after the last commit with
+    ``tell``.
+    """
 
     session_id: str
     after: int
@@ -250,7 +255,10 @@ class Drop(Record, frozen=True, kw_only=True, tag=True):
 
 
 class Told(Record, frozen=True, kw_only=True, tag=True):
-    """A session's log was told outside up to ``seq``; `due` hands the session out again where there is more."""
+    """A session's log was told outside up to ``seq``; `due` hands the session out again, at once, where there is more.
+
+    A lower ``seq`` than one before takes nothing back. Without effect where there is no such session.
+    """
 
     session_id: str
     seq: int
@@ -259,8 +267,12 @@ class Told(Record, frozen=True, kw_only=True, tag=True):
 class Remove(Record, frozen=True, kw_only=True, tag=True):
     """Remove an ended session and all that belongs to it, unless it is at another version by now.
 
+    Without effect where anything of it is still open: a pack in the queue, a claim (other than one that is
+    over, which its worker may still be told), a due entry, a ticket, or something to be told.
+
     For ``keep_ms`` more the store knows how it ended (``status``), and the outcome of the command that opened
-    it: the same submit, sent again, must not open it anew. Then nothing is left of it.
+    it: the same submit, sent again, must not open it anew (a commit with ``expected`` 0 is Repeated for that
+    command, and Stale at version 0 for any other). Then `due` forgets it, and nothing is left of it.
     """
 
     session_id: str

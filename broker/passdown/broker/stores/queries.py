@@ -42,9 +42,9 @@ class FindSessions(Record, frozen=True, kw_only=True, tag=True):
 
 
 class FindEnded(Record, frozen=True, kw_only=True, tag=True):
-    """Sessions that ended ``older_ms`` ago or longer and are to be told of no more, longest ago first.
+    """Sessions that may be removed: ended, changed last ``older_ms`` ago or longer, and nothing of them is open.
 
-    Answers list[SessionRow].
+    Longest ago first. See `Remove` for what may be open of a session that ended. Answers list[SessionRow].
     """
 
     older_ms: int

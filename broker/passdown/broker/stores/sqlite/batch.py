@@ -47,7 +47,7 @@ _TICKET_FIELDS = ("ticket_no", "version", "kind", "queue", "why", "about", "open
 
 
 class _Standing(NamedTuple):
-    """How a session stands before a commit: a row of LOOK_UP."""
+    """How a session stands before a commit: a row of LOOK_UP; ``removed`` says how one ended that has none."""
 
     n: int = 0
     version: int = 0
@@ -115,7 +115,7 @@ class Batch:
         if session_id in self._touched:
             self.flush()
         row = self._cursor.execute(sql.LOOK_UP, (commit.command_id, session_id)).fetchone()
-        was = _Standing._make(row) if row else self._nobody(commit)
+        was = _Standing(*row) if row else self._nobody(commit)
         if was.command_digest is not None:
             if was.command_digest == commit.command_digest:
                 return Repeated(reply=was.reply)

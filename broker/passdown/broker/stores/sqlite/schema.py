@@ -18,7 +18,6 @@ What a commit costs is the pages that it writes, so:
 
 import sqlite3
 
-from passdown.broker.stores.sqlite.statements import ENDED
 from passdown.contracts.errors import ContractError
 
 #: "PdSt" in ASCII; see `file`'s magic for SQLite databases.
@@ -180,7 +179,10 @@ _SECOND = (
     # Up to which seq the session's log was told outside.
     "ALTER TABLE sessions ADD COLUMN told INTEGER NOT NULL DEFAULT 0",
     # Only of those that ended, so that a commit before the end writes no index.
-    f"CREATE INDEX sessions_by_end ON sessions (updated_at) WHERE {ENDED}",
+    """
+    CREATE INDEX sessions_by_end ON sessions (updated_at)
+    WHERE status IN ('cancelled', 'done', 'expired', 'failed', 'refused')
+    """,
     # `due_at` is also when a reservation runs out.
     """
     CREATE TABLE telling (

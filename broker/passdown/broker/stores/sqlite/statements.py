@@ -4,11 +4,6 @@
 of its question marks, or by name where one is used twice.
 """
 
-from passdown.broker.core.state import TERMINAL
-
-#: Which sessions ended, by status; the partial index on them is used where a WHERE says just this.
-ENDED = f"status IN ({', '.join(f"'{status}'" for status in sorted(TERMINAL))})"
-
 # -- commits -----------------------------------------------------------------------------------------------
 
 #: All that deciding on a commit needs, in one look. → n, version, status, task_id, task_name, plan, opened_at,
@@ -229,14 +224,17 @@ WHERE due_at > :now AND n = (SELECT n FROM sessions WHERE session_id = :session)
 # -- removal -----------------------------------------------------------------------------------------------
 
 #: A session that ended and of which nothing is open any more; a worker may still be told that its claim is over.
-_AT_REST = f"""
-s.{ENDED} AND s.queued_role IS NULL AND s.dues = CAST('[]' AS BLOB)
+_AT_REST = """
+s.status IN ('cancelled', 'done', 'expired', 'failed', 'refused')
+AND s.queued_role IS NULL AND s.dues = CAST('[]' AS BLOB)
 AND NOT EXISTS (SELECT 1 FROM telling o WHERE o.n = s.n)
 AND NOT EXISTS (SELECT 1 FROM tickets o WHERE o.n = s.n)
 AND NOT EXISTS (SELECT 1 FROM leases o WHERE o.n = s.n AND o.standing <> 'told')
 """
 
-REMOVABLE = f"SELECT s.n FROM sessions s WHERE s.session_id = ? AND s.version = ? AND {_AT_REST}"
+_NUMBER = "SELECT s.n FROM sessions s"
+
+REMOVABLE = f"{_NUMBER} WHERE s.session_id = ? AND s.version = ? AND {_AT_REST}"
 
 #: Keep the session's first command, which opened it.
 KEEP_OPENING = """
@@ -264,6 +262,23 @@ DELETE FROM removed WHERE session_id IN (SELECT session_id FROM removed WHERE un
 #: → asked_at (None: no tick has asked yet), postponed
 MARKS = """
 SELECT (SELECT value FROM meta WHERE name = 'asked_at'), (SELECT value FROM meta WHERE name = 'postponed')
+"""
+
+#: What a store tells of itself → journal, synchronous, format, bytes, when any tick asked last (None: never), since
+#: when the oldest entry that no tick has dealt with is due (None: nothing waits), how many sessions are to be told of.
+FACTS = """
+SELECT
+    (SELECT journal_mode FROM pragma_journal_mode),
+    (SELECT synchronous FROM pragma_synchronous),
+    (SELECT user_version FROM pragma_user_version),
+    (SELECT page_count * page_size FROM pragma_page_count, pragma_page_size),
+    (SELECT value FROM meta WHERE name = 'asked_at'),
+    (SELECT min(at) FROM (
+        SELECT min(due_at) AS at FROM dues
+        UNION ALL
+        SELECT min(runs_out) FROM leases WHERE standing <> 'told'
+    )),
+    (SELECT count(*) FROM telling)
 """
 
 PUT_MARK = "INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)"
@@ -353,8 +368,8 @@ SELECT s.session_id, s.task_id, s.task_name, s.key, s.plan, s.stage, s.status, s
 FROM sessions s
 """
 
-#: Sessions that may be removed, longest ago first.
-ENDED_SINCE = f"{SESSION_ROW} WHERE {_AT_REST} AND s.updated_at <= ? ORDER BY s.updated_at, s.n LIMIT ?"
+#: Sessions that may be removed, longest ago first. SQLite would rather look by status, and sort.
+ENDED_SINCE = f"{SESSION_ROW} INDEXED BY sessions_by_end WHERE {_AT_REST} AND s.updated_at <= ? ORDER BY s.updated_at, s.n LIMIT ?"
 
 #: Where the last session of the page before stands in the order.
 SESSION_PLACE = "SELECT opened_at, n FROM sessions WHERE session_id = ?"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from passdown.broker.findings import Examination
 from passdown.broker.stores import base, queries
-from passdown.broker.stores.sqlite import filing, finding, forks, taking, ticking
+from passdown.broker.stores.sqlite import filing, finding, forks, health, taking, ticking
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.connections import Place, Readers
 from passdown.broker.stores.sqlite.hostclock import Clock, GivenClock, HostClock
@@ -88,6 +89,8 @@ class SqliteStore:
 
     def due(self, request: base.DueRequest) -> base.Dues:
         """Reserve what is due, in order of time; an entry that is not dealt with comes again."""
+        if not request.limit:
+            return self._writer.run(lambda batch: ticking.only_telling(batch, request))
         called = time.monotonic()
         elapsed = None
         if request.elapsed_ms is not None and self._unanswered_ms is not None:
@@ -119,6 +122,14 @@ class SqliteStore:
     def put(self, what: base.Put) -> None:
         """Register documents, keep or forget what was refused, count something, or settle what was told and removed."""
         self._writer.run(lambda batch: filing.put(batch, what))
+
+    #: What is acknowledged is on the disk (`synchronous=FULL`).
+    may_lose = ""
+
+    def examine(self) -> Examination:
+        """Look at the file, the journal and the disk, and at how long ticks have been silent; changes nothing."""
+        facts, now = self._read(lambda db, now: (health.look(db), now))
+        return health.examine(self._place, facts, now)
 
     def close(self) -> None:
         """Let go of files and connections; waits for who is using one. Later calls raise Unavailable."""

@@ -41,6 +41,12 @@ def renew(batch: Batch, renewals: list[Renewal]) -> list[Verdict]:
     return [_renew(db, one, batch.now) for one in renewals]
 
 
+def only_telling(batch: Batch, request: DueRequest) -> Dues:
+    """Reserve only what is to be told: no other part of a tick's ask is done."""
+    tell, more = _reserve_telling(batch.settled(), request, batch.now)
+    return Dues(entries=[], ring=[], now=batch.now, next_ms=0 if more else MOST_NEXT_MS, tell=tell)
+
+
 def due(batch: Batch, request: DueRequest, elapsed: int | None, last: Asked | None) -> tuple[Dues, Asked]:
     """Reserve what is due and ring where packs wait; return the marks to remember as well.
 
@@ -48,13 +54,13 @@ def due(batch: Batch, request: DueRequest, elapsed: int | None, last: Asked | No
     """
     db = batch.settled()
     now = batch.now
+    tell, more = _reserve_telling(db, request, now)
     jump, asked = _check_clock(db, now, elapsed, last)
     if db.execute(sql.ANY_TOLD, (now,)).fetchone()[0]:
         db.execute(sql.FORGET_TOLD, (now,))
     db.execute(sql.FORGET_REMOVED, (now, MOST_FORGOTTEN))
     entries, next_at = _reserve(db, request, now)
     ring, ready_at = _ring(batch, db)
-    tell, more = _reserve_telling(db, request, now)
     next_ms = 0 if more else max(0, min(MOST_NEXT_MS, next_at - now, ready_at - now))
     return Dues(entries=entries, ring=ring, now=now, next_ms=next_ms, postponed_ms=jump, tell=tell), asked
 

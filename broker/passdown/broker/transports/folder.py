@@ -1,12 +1,11 @@
-"""kombu's filesystem transport, made fit for doorbells between the processes of one machine.
+"""kombu's filesystem transport, made fit for the processes of one machine.
 
 What differs: a message appears whole or not at all, and is taken by exactly one reader (kombu writes into
 the file that others may already read, and moves it through the machine's temporary folder); one that
-nobody can read is put aside and stops no consumer; of equal bells only a few lie about, so that a role
+nobody can read is put aside and stops no consumer; of equal hints only a few lie about, so that a role
 without workers fills no disk; the folder is made when it is first needed.
 """
 
-import base64
 import contextlib
 import json
 import os
@@ -19,10 +18,12 @@ from uuid import uuid4
 import structlog
 from kombu.transport import TRANSPORT_ALIASES, filesystem
 
-SCHEME = "passdown-folder"
-TRANSPORT_ALIASES[SCHEME] = "passdown.broker.folder:Transport"
+from passdown.broker.transports.vetting import Junk, envelope, is_hint, tell
 
-#: A bell that finds so many of its kind need not be put there as well: whoever reads one of those looks into
+SCHEME = "passdown-folder"
+TRANSPORT_ALIASES[SCHEME] = "passdown.broker.transports.folder:Transport"
+
+#: A hint that finds so many of its kind need not be put there as well: whoever reads one of those looks into
 #: the store after this.
 MOST_LYING = 8
 #: How many unreadable messages are kept for inspection.
@@ -32,7 +33,7 @@ LOOK_EVERY_S = 0.01
 #: The longest that a consumer stays in one call (seconds): as late as it hears that it is to stop.
 _LONGEST_S = 0.25
 
-_log = structlog.get_logger("passdown.doorbell")
+_log = structlog.get_logger("passdown.transport")
 
 
 def options_of(folder: Path) -> dict[str, Any]:
@@ -47,6 +48,9 @@ def options_of(folder: Path) -> dict[str, Any]:
 class Channel(filesystem.Channel):
     """Writes and reads messages as files named ``TIME_ID.QUEUE.msg``."""
 
+    on_junk: Junk | None = None
+    from_transport_options = (*filesystem.Channel.from_transport_options, "on_junk")
+
     def __init__(self, connection: Any, **kwargs: Any) -> None:
         super().__init__(connection, **kwargs)
         self._folder = Path(cast("str", self.data_folder_in))
@@ -54,7 +58,7 @@ class Channel(filesystem.Channel):
         self.control_folder.mkdir(exist_ok=True)
 
     def _put(self, queue: str, payload: Any, **_: Any) -> None:
-        if len(self._lying(queue)) >= MOST_LYING:
+        if is_hint(payload) and len(self._lying(queue)) >= MOST_LYING:
             return
         name = f"{time.time_ns() // 1000}_{uuid4().hex}"
         hidden = self._folder / f"{name}.part"
@@ -74,27 +78,24 @@ class Channel(filesystem.Channel):
                 path.unlink()
             except FileNotFoundError:
                 continue  # somebody else has it
-            payload = self._read(name, data)
+            payload = self._read(queue, name, data)
             if payload is not None:
                 return payload
         raise Empty
 
-    def _read(self, name: str, data: bytes) -> Any:
+    def _read(self, queue: str, name: str, data: bytes) -> Any:
         """Return the message in a file; what is none is put aside."""
         try:
-            payload = json.loads(data)
-            self.Message(payload, channel=self)
-            _require_json(payload)
+            return envelope(self, data)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the next one may be fine
-            junk = [one for one in self._names() if one.endswith(".junk")]
-            _log.warning(
-                "doorbell.junk", file=name, bytes=len(data), kept=len(junk) < MOST_JUNK, error=repr(error)
-            )
-            if len(junk) < MOST_JUNK:
-                with contextlib.suppress(OSError):
-                    (self._folder / f"{name}.junk").write_bytes(data)
+            self._keep(name, data)
+            tell(self.on_junk, queue, data, f"not a message: {error!r}"[:300])
             return None
-        return payload
+
+    def _keep(self, name: str, data: bytes) -> None:
+        if sum(one.endswith(".junk") for one in self._names()) < MOST_JUNK:
+            with contextlib.suppress(OSError):
+                (self._folder / f"{name}.junk").write_bytes(data)
 
     def _size(self, queue: str) -> int:
         return len(self._lying(queue))
@@ -115,21 +116,21 @@ class Channel(filesystem.Channel):
         return sorted(name for name in self._names() if name.partition(".")[2] == wanted)
 
 
-def _require_json(payload: Any) -> None:
-    """Raise unless the body is JSON, as that of every doorbell."""
-    coded = payload["properties"].get("body_encoding") == "base64"
-    json.loads(base64.b64decode(payload["body"], validate=True) if coded else payload["body"])
-
-
 class Transport(filesystem.Transport):
     """Looks into the folder a hundred times a second, which costs a thousandth of a processor."""
 
     Channel = Channel
 
+    def __init__(self, client: Any, **kwargs: Any) -> None:
+        super().__init__(client, **kwargs)
+        #: When the folder was last looked into, `time.monotonic()`.
+        self.heard = time.monotonic()
+
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # noqa: ARG002 - kombu's signature
         """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds, or a part of them."""
         ends = time.monotonic() + (_LONGEST_S if timeout is None else min(timeout, _LONGEST_S))
         while True:
+            self.heard = time.monotonic()
             try:
                 cast("Any", self).cycle.get(self._deliver, timeout=timeout)
             except Empty:

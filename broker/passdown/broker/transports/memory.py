@@ -1,8 +1,8 @@
-"""kombu's memory transport, made fit for doorbells within one process.
+"""kombu's memory transport, made fit for one process.
 
 A consumer is woken by a message instead of looking for one at intervals: a doorbell then takes a tenth of
 a millisecond, and an idle consumer costs nothing. Each broker has queues of its own, named by the host in
-the address, so that several may live in one process; of equal bells only a few are kept.
+the address, so that several may live in one process; of equal hints only a few are kept.
 """
 
 import hashlib
@@ -12,12 +12,14 @@ import time
 from queue import Empty, Queue
 from typing import Any, cast
 
-from kombu.transport import TRANSPORT_ALIASES, memory
+from kombu.transport import TRANSPORT_ALIASES, memory, virtual
+
+from passdown.broker.transports.vetting import is_hint
 
 SCHEME = "passdown-memory"
-TRANSPORT_ALIASES[SCHEME] = "passdown.broker.memory:Transport"
+TRANSPORT_ALIASES[SCHEME] = "passdown.broker.transports.memory:Transport"
 
-#: A bell that finds so many of its kind need not be put there as well: whoever gets one of those looks into
+#: A hint that finds so many of its kind need not be put there as well: whoever gets one of those looks into
 #: the store after this.
 MOST_LYING = 8
 #: The longest that a consumer stays in one call (seconds): as late as it hears that it is to stop.
@@ -32,6 +34,7 @@ class _House:
 
     def __init__(self) -> None:
         self.queues: dict[str, Queue[Any]] = {}
+        self.state = virtual.BrokerState()
         self._changed = threading.Condition()
         self.count = 0
 
@@ -78,9 +81,10 @@ class Channel(memory.Channel):
         self.queues = self._house.queues
 
     def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
-        if self._size(queue) < MOST_LYING:
-            super()._put(queue, message, **kwargs)
-            self._house.arrived()
+        if is_hint(message) and self._size(queue) >= MOST_LYING:
+            return
+        super()._put(queue, message, **kwargs)
+        self._house.arrived()
 
 
 class Transport(memory.Transport):
@@ -88,12 +92,19 @@ class Transport(memory.Transport):
 
     Channel = Channel
 
+    def __init__(self, client: Any, **kwargs: Any) -> None:
+        super().__init__(client, **kwargs)
+        self.state = _house(self).state
+        #: When the queues were last looked at, `time.monotonic()`.
+        self.heard = time.monotonic()
+
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:  # noqa: ARG002 - kombu's signature
         """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds, or a part of them."""
         house = _house(self)
         ends = time.monotonic() + (_LONGEST_S if timeout is None else min(timeout, _LONGEST_S))
         while True:
             seen = house.count
+            self.heard = time.monotonic()
             try:
                 cast("Any", self).cycle.get(self._deliver, timeout=timeout)
             except Empty:

@@ -1,0 +1,184 @@
+"""Publishes packs of roles that are pushed; publishing is the claim (DESIGN §4, push delivery).
+
+A pack is taken, published, and only then recorded as claimed, under an id that follows from the attempt
+(`push_claim_id`). So nothing is lost or counted as failed at any point where this process may end or the
+transport may be away:
+
+* before it was published: the reservation ends by itself, or is handed back, and the pack is taken again;
+* published but not recorded: it is published again under the same claim, so that either copy's return counts;
+  a return that comes before the record is itself the record (`judging`).
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal, Protocol
+
+import structlog
+
+from passdown.broker.controller import Controller
+from passdown.broker.gateway import DirectGateway, Limits
+from passdown.broker.stores.queries import FindQueues, QueueRow
+from passdown.contracts.codec import encode
+from passdown.contracts.errors import PassdownError, Unavailable
+from passdown.contracts.gateway import AgentInfo, Claiming, Offer
+from passdown.contracts.pack import Pack
+from passdown.contracts.push import Push, push_claim_id, push_queue, pushed, role_of_pushed
+
+#: Packs of one turn. Another role waits no longer than this takes.
+BATCH = 50
+#: For how long a taken pack is left to whoever took it (milliseconds).
+RESERVE_MS = 15_000
+#: Waits after a turn that failed (seconds): the first, and the longest.
+_AGAIN_FIRST, _AGAIN_MOST = 0.5, 15.0
+#: When to look again whether a message queue that was full has room (seconds).
+_ROOM_EVERY = 1.0
+
+Turn = Literal["done", "more", "full"]
+
+_log = structlog.get_logger("passdown.push")
+
+
+class Publisher(Protocol):
+    """Puts messages on queues, and knows when they are there."""
+
+    def publish(self, queue: str, body: bytes) -> None:
+        """Return once the transport has the message; raises Unavailable where that is not known."""
+        ...
+
+    def waiting(self, queue: str) -> int:
+        """Return how many messages nobody has fetched; raises Unavailable."""
+        ...
+
+
+class Pusher:
+    """Publishes what waits for the roles that it hears of. Times in seconds.
+
+    ``limit``: packs of a role that are out and not returned, and messages that lie unread on its queue.
+    ``clock`` only tells a worker until when its return is worth the work; both clocks may be replaced in tests.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        publisher: Publisher,
+        *,
+        limit: int = 1_000,
+        reserve_ms: int = RESERVE_MS,
+        monotonic: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._controller = controller
+        self._publisher = publisher
+        self._limit = limit
+        self._gateway = DirectGateway(controller, Limits(claim_by_ms=reserve_ms, role=limit))
+        self._monotonic = monotonic
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._heard = threading.Event()
+        #: Role → when its next turn is, and how many failed in a row.
+        self._turns: dict[str, tuple[float, int]] = {}
+
+    def hear(self, role: str) -> None:
+        """Note that packs wait for `role`; where its last turn failed, that one's wait stands."""
+        with self._lock:
+            if self._turns.get(role, (0.0, 0))[1] == 0:
+                self._turns[role] = (self._monotonic(), 0)
+        self._heard.set()
+
+    def look(self) -> None:
+        """Hear of each role whose packs wait: bells that rang before anybody listened are gone. Raises Unavailable."""
+        found = self._controller.store.find(FindQueues())
+        for row in found if isinstance(found, list) else []:
+            role = role_of_pushed(row.role) if isinstance(row, QueueRow) else None
+            if role is not None:
+                self.hear(role)
+
+    def run(self, stop: threading.Event) -> None:
+        """Publish until `stop` is set."""
+        looked = False
+        while not stop.is_set():
+            try:
+                if not looked:
+                    self.look()
+                    looked = True
+            except Unavailable as error:
+                _log.warning("push.store_away", error=str(error))
+            self._heard.wait(self.turns())
+            self._heard.clear()
+
+    def turns(self) -> float:
+        """Give each role whose turn it is one; returns how long the next is away."""
+        now = self._monotonic()
+        with self._lock:
+            due = [role for role, (at, _) in self._turns.items() if at <= now]
+        for role in due:
+            self._turn(role)
+        with self._lock:
+            next_at = min((at for at, _ in self._turns.values()), default=now + _ROOM_EVERY)
+        return min(max(0.0, next_at - self._monotonic()), _ROOM_EVERY)
+
+    def _turn(self, role: str) -> None:
+        with self._lock:
+            failures = self._turns.pop(role)[1]
+        try:
+            turn = self.push(role)
+        except Exception as error:  # noqa: BLE001 - whatever it is, other roles and later turns must not suffer
+            again = min(_AGAIN_MOST, _AGAIN_FIRST * 2 ** min(failures, 8)) * random.uniform(0.5, 1.0)  # noqa: S311
+            unforeseen = None if isinstance(error, PassdownError) else error
+            _log.warning(
+                "push.failed", role=role, error=str(error), again_s=round(again, 2), exc_info=unforeseen
+            )
+            self._next(role, again, failures + 1)
+            return
+        if turn != "done":
+            self._next(role, 0.0 if turn == "more" else _ROOM_EVERY, 0)
+
+    def _next(self, role: str, wait: float, failures: int) -> None:
+        with self._lock:
+            self._turns[role] = (self._monotonic() + wait, failures)
+
+    def push(self, role: str) -> Turn:
+        """Publish up to a batch of packs of `role`. Raises Unavailable; what was not published is handed back."""
+        room = self._limit - self._publisher.waiting(push_queue(role))
+        if room <= 0:
+            _log.warning("push.queue_full", role=role, limit=self._limit)
+            return "full"
+        taking = self._gateway.take(pushed(role), min(room, BATCH))
+        out: list[Pack] = []
+        try:
+            for offer in taking.offers:
+                self._publish(offer)
+                out.append(offer.pack)
+        finally:
+            self._hand_back(taking.offers[len(out) :])
+            self._claim(out)
+        return "more" if taking.more else "done"
+
+    def _publish(self, offer: Offer) -> None:
+        pack = offer.pack
+        until = int((self._clock() + pack.lease_seconds) * 1000)
+        body = encode(Push(claim_id=_claim_id(pack), lease_until=until, pack=pack))
+        self._publisher.publish(push_queue(pack.role), body)
+
+    def _claim(self, packs: list[Pack]) -> None:
+        """Record the claims of what was published."""
+        if not packs:
+            return
+        asked = [Claiming(pack, _claim_id(pack), AgentInfo(name=pack.role)) for pack in packs]
+        for pack, answer in zip(packs, self._gateway.claim_all(asked), strict=True):
+            if isinstance(answer, PassdownError):
+                # Its return was quicker, the session went on otherwise, or it is published once more.
+                _log.info("push.not_claimed", session=pack.session_id, error=str(answer))
+
+    def _hand_back(self, offers: list[Offer]) -> None:
+        for offer in offers:
+            try:
+                self._gateway.hand_back(offer.pack, "it could not be published", after_seconds=0.0)
+            except PassdownError as error:
+                _log.info("push.not_handed_back", session=offer.pack.session_id, error=str(error))
+
+
+def _claim_id(pack: Pack) -> str:
+    return push_claim_id(pack.session_id, pack.step, pack.attempt, pack.digest)

@@ -1,0 +1,126 @@
+"""Every key of the store, and what bounds its growth.
+
+A shard's keys all carry its tag, ``pd:{0}:…``, so that they lie in one hash slot and one script may touch
+them (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags). ``pd`` is the
+store's prefix, the number is the shard's. No key has a time to live: under ``noeviction`` nothing may
+vanish by itself; `due` and `Remove` clear away what nobody needs any more.
+"""
+
+import re
+from typing import NamedTuple
+
+#: Before the tag: no brace may come before the shard's, and a colon ends the prefix.
+PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,40}")
+_SHARD = re.compile(r"s(0|[1-9][0-9]{0,3})-")
+#: Shards that a store may have at most.
+MOST_SHARDS = 1024
+
+
+class Family(NamedTuple):
+    """Keys of one form: ``name`` comes after the tag, and with ``each`` something more after a colon."""
+
+    name: str
+    type: str
+    each: str
+    bound: str
+
+
+#: All forms of keys. A key that is none of them is a leak.
+FAMILIES = (
+    Family("meta", "hash", "", "a dozen fields: format, shards, clock, counters"),
+    Family("catalog", "hash", "", "one field for each name of a plan or tool that was ever registered"),
+    Family("documents", "hash", "", "shard 0 only; one field for each digest of a plan or tool registered"),
+    Family("quarantine", "stream", "", "shard 0 only; MOST_QUARANTINED messages, the oldest goes first"),
+    Family("roles", "zset", "", "one member for each role that has a pack, until `due` finds it empty"),
+    Family("bells", "hash", "", "one field for each role that is rung, until `due` finds it empty"),
+    Family("ready", "zset", "role", "one member for each pack that may be taken; gone when there is none"),
+    Family("waiting", "zset", "role", "one member for each pack that is reserved or postponed"),
+    Family("queued", "zset", "role", "one member for each pack of the role, by when it was queued"),
+    Family("busy", "zset", "role", "one member for each reservation and each claim of the role that stands"),
+    Family("busy-task", "zset", "task id", "the same of the task"),
+    Family("dues", "zset", "", "one member for each due entry; a session's state bounds how many it has"),
+    Family("leases", "zset", "", "one member for each claim that stands"),
+    Family("over", "zset", "", "one member for each claim that is over, until its lease would have run out"),
+    Family("tell", "zset", "", "one member for each session of which something is to be told"),
+    Family(
+        "index", "zset", "", "four members for each session (status, plan, task, its name), until `Remove`"
+    ),
+    Family("statuses", "set", "", "one member for each status that a session ever had: eleven"),
+    Family("tickets", "zset", "", "two members for each open ticket"),
+    Family("ended", "zset", "", "one member for each session that may be removed, until `Remove`"),
+    Family("session", "hash", "session id", "one for each session, until `Remove`"),
+    Family("log", "list", "session id", "one for each session, until `Remove`"),
+    Family("gone", "hash", "", "one field for each session that was removed, for as long as `Remove` said"),
+    Family("forget", "zset", "", "one member for each field of `gone`"),
+)
+
+_BY_NAME = {family.name: family for family in FAMILIES}
+
+
+class Keys:
+    """The keys of one shard. Each attribute or method is the family of the same name."""
+
+    def __init__(self, shard: int, prefix: str = "pd") -> None:
+        self.shard = shard
+        #: Scripts get this as their one key, and derive the others from it.
+        self.base = f"{prefix}:{{{shard}}}:"
+        self.meta = f"{self.base}meta"
+        self.catalog = f"{self.base}catalog"
+        self.documents = f"{self.base}documents"
+        self.quarantine = f"{self.base}quarantine"
+        self.roles = f"{self.base}roles"
+        self.bells = f"{self.base}bells"
+        self.dues = f"{self.base}dues"
+        self.leases = f"{self.base}leases"
+        self.over = f"{self.base}over"
+        self.tell = f"{self.base}tell"
+        self.index = f"{self.base}index"
+        self.statuses = f"{self.base}statuses"
+        self.tickets = f"{self.base}tickets"
+        self.ended = f"{self.base}ended"
+        self.gone = f"{self.base}gone"
+        self.forget = f"{self.base}forget"
+
+    def ready(self, role: str) -> str:
+        """Packs that may be taken, by score (store milliseconds less a minute for each priority)."""
+        return f"{self.base}ready:{role}"
+
+    def waiting(self, role: str) -> str:
+        """Packs that are reserved or postponed, by when they may be taken again."""
+        return f"{self.base}waiting:{role}"
+
+    def queued(self, role: str) -> str:
+        """All packs of the role, by when they were queued."""
+        return f"{self.base}queued:{role}"
+
+    def busy(self, role: str) -> str:
+        """Reservations, by when they run out, and claims that stand, at infinity."""
+        return f"{self.base}busy:{role}"
+
+    def busy_task(self, task_id: str) -> str:
+        """The same by task."""
+        return f"{self.base}busy-task:{task_id}"
+
+    def session(self, session_id: str) -> str:
+        """A session: its head, state, packs, commands, and what stands beside them."""
+        return f"{self.base}session:{session_id}"
+
+    def log(self, session_id: str) -> str:
+        """A session's events, the one with seq 1 first."""
+        return f"{self.base}log:{session_id}"
+
+
+def shard_of(session_id: str, shards: int) -> int | None:
+    """Return the shard on which a session lives; None where its id names none of them."""
+    named = _SHARD.match(session_id)
+    shard = int(named[1]) if named else shards
+    return shard if shard < shards else None
+
+
+def family_of(key: str, prefix: str = "pd") -> Family | None:
+    """Return what a key is; None for one that is not of this store."""
+    tagged = re.fullmatch(rf"{re.escape(prefix)}:\{{[0-9]+\}}:([a-z-]+)(:.*)?", key, re.DOTALL)
+    family = _BY_NAME.get(tagged[1]) if tagged else None
+    if tagged is None or family is None or bool(family.each) != (tagged[2] is not None):
+        return None
+    return family

@@ -1,0 +1,85 @@
+"""kombu's RabbitMQ transport, made fit: heartbeats from the consumer's own thread, and no compressed messages.
+
+It is read from the consumer's own thread: in Celery's event loop several consumers of one process would
+share one hub. `Transport.heard` is when anything last came from the server.
+"""
+
+import ssl
+import time
+from typing import Any, cast
+
+from kombu.transport import TRANSPORT_ALIASES, pyamqp
+
+SCHEME, TLS_SCHEME = "passdown-amqp", "passdown-amqps"
+TRANSPORT_ALIASES[SCHEME] = "passdown.broker.transports.rabbitmq:Transport"
+TRANSPORT_ALIASES[TLS_SCHEME] = "passdown.broker.transports.rabbitmq:TlsTransport"
+
+#: The longest that a consumer stays in one call (seconds). As late it acknowledges what its pool has begun,
+#: since only one thread may write to a connection.
+_LONGEST_S = 0.05
+#: How often heartbeats are looked at (seconds).
+_BEAT_EVERY_S = 1.0
+
+
+class Message(pyamqp.Message):
+    """A message as it came; kombu would unpack one that says it is compressed, however large it becomes."""
+
+    def __init__(self, msg: Any, channel: Any = None, **kwargs: Any) -> None:
+        headers = msg.properties.get("application_headers")
+        if headers:
+            headers.pop("compression", None)
+        super().__init__(msg, channel=channel, **kwargs)
+
+
+class Channel(pyamqp.Channel):
+    """Makes messages of our kind."""
+
+    Message = Message
+
+
+class Connection(pyamqp.Connection):
+    """Makes channels of our kind."""
+
+    Channel = Channel
+
+
+class Transport(pyamqp.Transport):
+    """Keeps heartbeats while it waits for messages."""
+
+    Connection = Connection
+    implements = pyamqp.Transport.implements.extend(asynchronous=False)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        #: When something last came from the server, `time.monotonic()`.
+        self.heard = time.monotonic()
+        self._beat = 0.0
+
+    def drain_events(self, connection: Any, timeout: float | None = None, **_: Any) -> None:
+        """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds, or a part of them.
+
+        Raises an OSError where heartbeats fail to come.
+        """
+        before = connection.bytes_recv
+        try:
+            connection.drain_events(timeout=_LONGEST_S if timeout is None else min(timeout, _LONGEST_S))
+        finally:
+            now = time.monotonic()
+            if connection.bytes_recv != before:
+                self.heard = now
+            if now - self._beat > _BEAT_EVERY_S and connection.connected:
+                self._beat = now
+                connection.heartbeat_tick(rate=2)
+
+
+class TlsTransport(Transport):
+    """The same over TLS; the server's certificate is checked unless the address says otherwise."""
+
+    def __init__(self, client: Any, **kwargs: Any) -> None:
+        said = client.ssl if isinstance(client.ssl, dict) else {}
+        client.ssl = {
+            "cert_reqs": ssl.CERT_REQUIRED,
+            "server_hostname": client.hostname,
+            **{name.removeprefix("ssl_"): value for name, value in cast("dict[str, Any]", said).items()},
+        }
+        super().__init__(client, **kwargs)

@@ -1,0 +1,116 @@
+"""Stores that released versions made: opened, upgraded, and gone on with. Each is a dump of such a file.
+
+In it are a session that is done (key ``done``), one with a person (``with-a-person``), one that is queued
+(``queued``), a message in quarantine and a count.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from passdown.agents import Done, agent
+from passdown.agents.options import Options
+from passdown.agents.runtime import Runtime
+from passdown.broker.client import Broker
+from passdown.broker.core.evolve import fold
+from passdown.broker.gateway import DirectGateway
+from passdown.broker.stores.base import DueRequest, Quarantine, Remove, Told
+from passdown.broker.stores.queries import (
+    Beside,
+    FindBeside,
+    FindEnded,
+    FindQuarantine,
+    QuarantineRow,
+    SessionRow,
+)
+from passdown.broker.stores.sqlite import schema
+from passdown.broker.stores.sqlite import statements as sql
+from passdown.contracts.codec import encode
+
+RELEASED = sorted(Path(__file__).with_name("released").glob("sqlite-format-*.sql"))
+
+
+@pytest.fixture(params=RELEASED, ids=lambda path: path.stem)
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    made = tmp_path / "passdown.db"
+    with closing(sqlite3.connect(made)) as db:
+        db.executescript(request.param.read_text())
+    return made
+
+
+@pytest.fixture
+def broker(path: Path) -> Iterator[Broker]:
+    with Broker.connect(f"sqlite:///{path}", transport="memory://", by="user:ann") as made:
+        yield made
+
+
+def test_every_released_format_has_a_dump() -> None:
+    assert len(RELEASED) == schema.VERSION - 1
+
+
+def test_an_old_store_is_upgraded_to_the_tables_of_a_new_one(path: Path, tmp_path: Path) -> None:
+    columns = "SELECT m.name, c.* FROM sqlite_schema m, pragma_table_info(m.name) c ORDER BY 1, 2"
+    indexes = "SELECT name, sql FROM sqlite_schema WHERE type = 'index' ORDER BY 1"
+    found: list[Any] = []
+    for file in (path, tmp_path / "new.db"):
+        Broker.connect(f"sqlite:///{file}").close()
+        with closing(sqlite3.connect(file)) as db:
+            assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert db.execute("PRAGMA user_version").fetchall() == [(schema.VERSION,)]
+            found.append(db.execute(columns).fetchall() + db.execute(indexes).fetchall())
+    assert found[0] == found[1]
+
+
+def test_rule_06_its_logs_still_give_its_states(broker: Broker) -> None:
+    assert {row.key: row.status for row in broker.sessions()} == {
+        "done": "done",
+        "with-a-person": "waiting-human",
+        "queued": "queued",
+    }
+    for row in broker.sessions():
+        session = broker.session(row.session_id)
+        assert encode(fold(session.events())) == encode(session.state())
+
+
+def test_it_goes_on_where_it_stood(broker: Broker) -> None:
+    @agent("clerk")
+    def clerk(pack: Any, ctx: Any) -> Done:
+        return Done({"text": "ok"})
+
+    assert broker.submit("one", inputs={"n": 1}, key="done", task="Acme").status() == "done"
+    runtime = Runtime(
+        DirectGateway(broker.app.controller), agents=[clerk], options=Options(linger_seconds=0.0)
+    )
+    runtime.drain("clerk")
+    runtime.stop(1.0)
+    assert broker.session("queued").result(0).result == "done"
+    (ticket,) = broker.tickets()
+    broker.session("with-a-person").resolve(ticket.ticket_no, "cancel")
+    assert broker.session("with-a-person").status() == "cancelled"
+
+
+def test_what_is_new_works_on_what_is_old(broker: Broker) -> None:
+    store = broker.app.store
+    done = broker.session("done")
+    assert store.due(DueRequest(limit=0, reserve_ms=1_000, tell=9)).tell == []
+    store.put(Told(session_id=done.id, seq=3))
+    assert store.find(FindBeside(session_id=done.id)) == Beside(counts={"fenced": 1})
+    (row,) = cast("list[SessionRow]", store.find(FindEnded(older_ms=0)))
+    assert row.session_id == done.id
+    store.put(Remove(session_id=done.id, version=row.version, status=row.status, keep_ms=1_000))
+    assert store.load(done.id).removed == "done"
+    store.put(Quarantine(source="returns", reason="too deep", body=b"[["))
+    kept = cast("list[QuarantineRow]", store.find(FindQuarantine()))
+    assert [one.body for one in kept] == [b"[[", b"\xff"]
+
+
+def test_those_that_ended_are_found_by_their_index(path: Path) -> None:
+    Broker.connect(f"sqlite:///{path}").close()
+    with closing(sqlite3.connect(path)) as db:
+        plan = db.execute(f"EXPLAIN QUERY PLAN {sql.ENDED_SINCE}", (0, 1)).fetchall()
+    assert "USING INDEX sessions_by_end (updated_at<?)" in plan[0][3]
+    assert not any("TEMP B-TREE" in step[3] for step in plan)
