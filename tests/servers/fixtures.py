@@ -33,14 +33,14 @@ def shared_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
 @pytest.fixture
 def redis_server(shared_redis: RedisServer) -> RedisServer:
     """Debian's Redis, emptied, for tests that neither stop it nor change its settings."""
-    shared_redis.client().flushall()
+    shared_redis.flush()
     return shared_redis
 
 
 @pytest.fixture
 def valkey_server(shared_valkey: RedisServer) -> RedisServer:
     """Valkey, emptied, for tests that neither stop it nor change its settings."""
-    shared_valkey.client().flushall()
+    shared_valkey.flush()
     return shared_valkey
 
 

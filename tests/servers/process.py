@@ -139,7 +139,9 @@ class ServerProcess:
 
     def _answers(self) -> bool:
         if not self.running:
-            raise AssertionError(f"{self.argv[0]} ended with {self._code()} at its start. It said:\n{self.log()}")
+            raise AssertionError(
+                f"{self.argv[0]} ended with {self._code()} at its start. It said:\n{self.log()}"
+            )
         try:
             return self._ready()
         except OSError:
@@ -165,7 +167,9 @@ class ServerProcess:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise AssertionError(f"{self.argv[0]} did not stop in {STOP_S:g} s. It said:\n{self.log()}") from None
+            raise AssertionError(
+                f"{self.argv[0]} did not stop in {STOP_S:g} s. It said:\n{self.log()}"
+            ) from None
         finally:
             self._let_go()
 

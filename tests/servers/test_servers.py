@@ -6,11 +6,14 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import amqp
 import psutil
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests.servers import process
 from tests.servers.fixtures import StartRabbit, StartRedis
@@ -18,6 +21,7 @@ from tests.servers.process import ServerProcess, wait_until
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import Kind, RedisServer, slots_to_itself
 
+NEVER = Retry(NoBackoff(), 0)
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,20 +29,28 @@ def written(server: RedisServer) -> None:
     server.client().set("key", "value")
 
 
-@pytest.mark.parametrize(("kind", "product"), [("redis", b"redis_version:7."), ("valkey", b"valkey_version:9.")])
-def test_a_server_is_of_the_kind_that_was_asked_for(start_redis: StartRedis, kind: Kind, product: bytes) -> None:
-    server = start_redis(kind)
-    said = server.client().execute_command("INFO", "server")
-    assert product in (said if isinstance(said, bytes) else repr(said).encode())
+@pytest.mark.parametrize(("kind", "field"), [("redis", "redis_version"), ("valkey", "valkey_version")])
+def test_a_server_is_of_the_kind_that_was_asked_for(start_redis: StartRedis, kind: Kind, field: str) -> None:
+    said = start_redis(kind).client().info("server")
+    assert said.get("server_name", "redis") == kind
+    assert said[field]
 
 
 def test_settings_are_in_force(start_redis: StartRedis) -> None:
-    server = start_redis(maxmemory="8mb", maxmemory_policy="allkeys-lru", requirepass="secret", appendfsync="always")
+    server = start_redis(
+        maxmemory="8mb", maxmemory_policy="allkeys-lru", requirepass="secret", appendfsync="always"
+    )
     in_force = server.client().config_get("*")
-    wanted = {"maxmemory": "8388608", "maxmemory-policy": "allkeys-lru", "appendfsync": "always", "bind": "127.0.0.1"}
+    wanted = {
+        "maxmemory": "8388608",
+        "maxmemory-policy": "allkeys-lru",
+        "appendfsync": "always",
+        "bind": "127.0.0.1",
+    }
     assert {name: in_force[name] for name in wanted} == wanted
-    with pytest.raises(redis.AuthenticationError):
-        redis.Redis(port=server.port).ping()
+    stranger: Any = redis.Redis(port=server.port, retry=NEVER)
+    with stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
 
 
 def test_a_killed_server_comes_back_on_its_port_with_what_it_had(start_redis: StartRedis) -> None:
@@ -63,7 +75,8 @@ def test_a_running_server_is_stopped_before_it_is_started_again(start_redis: Sta
 
 def test_a_frozen_server_answers_once_it_goes_on(start_redis: StartRedis) -> None:
     server = start_redis()
-    with redis.Redis.from_url(server.url(), socket_timeout=0.2, retry=server.client().get_retry()) as hasty:
+    hasty: Any = redis.Redis(port=server.port, socket_timeout=0.2, retry=NEVER)
+    with hasty:
         hasty.ping()
         server.pause()
         with pytest.raises(redis.TimeoutError):
@@ -83,7 +96,9 @@ def test_a_server_that_does_not_start_says_why(start_redis: StartRedis) -> None:
         start_redis(no_such_setting="1")
 
 
-def test_a_shared_server_is_empty_for_each_test(redis_server: RedisServer, request: pytest.FixtureRequest) -> None:
+def test_a_shared_server_is_empty_for_each_test(
+    redis_server: RedisServer, request: pytest.FixtureRequest
+) -> None:
     written(redis_server)
     redis_server.client(5).set("other", "value")
     request.getfixturevalue("valkey_server")
@@ -136,7 +151,9 @@ def passes(url: str) -> None:
         channel = connection.channel()
         channel.queue_declare("q", durable=True, auto_delete=False, arguments={"x-queue-type": "quorum"})
         channel.basic_publish_confirm(amqp.Message("hello", delivery_mode=2), routing_key="q")
-        assert channel.basic_get("q").body == "hello"
+        got = channel.basic_get("q")
+        assert got is not None
+        assert got.body == "hello"
 
 
 def test_each_test_has_a_virtual_host_of_its_own(rabbitmq_url: str, shared_rabbitmq: RabbitServer) -> None:
@@ -158,12 +175,15 @@ def test_a_node_is_killed_frozen_and_started_again_and_leaves_nothing(start_rabb
     server = start_rabbitmq({"consumer_timeout": 61_000})
     assert server.eval("application:get_env(rabbit, consumer_timeout)") == "{ok,61000}"
     passes(server.url())
+    server.sync()
     server.kill()
     server.restart()
     passes(server.url())
     server.pause()
     server.resume()
-    listening = {one.laddr.ip for one in psutil.Process(server.pid).net_connections() if one.status == "LISTEN"}
+    listening = {
+        one.laddr.ip for one in psutil.Process(server.pid).net_connections() if one.status == "LISTEN"
+    }
     assert listening == {"127.0.0.1"}
     began = time.monotonic()
     ours = psutil.Process(server.pid).children(recursive=True)

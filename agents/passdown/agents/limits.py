@@ -23,6 +23,8 @@ _log = structlog.get_logger("passdown.agents")
 
 #: How much later than here a guard outside the interpreter acts (seconds).
 _GUARD_LATER_SECONDS = 5.0
+#: The longest that a thread can be told to wait is bounded by the platform (seconds).
+_LONGEST_WAIT_SECONDS = 86_400.0
 
 
 class OverTime(PassdownError):
@@ -138,7 +140,8 @@ class TimeLimits:
             self._wake.notify()
 
     def _arm(self) -> None:
-        earliest = min((run.stuck_at for run in self._runs), default=math.inf)
+        # Where this thread found a run to be stuck, the interpreter is free: that is not the guard's case.
+        earliest = min((run.stuck_at for run in self._runs if not run.stuck), default=math.inf)
         if earliest == self._guarded_at:
             return
         self._guarded_at = earliest
@@ -153,7 +156,7 @@ class TimeLimits:
                 self._looks_at = min((run.next_at for run in self._runs), default=math.inf)
                 wait = None if self._looks_at == math.inf else self._looks_at - self._clock()
                 if wait is None or wait > 0:
-                    self._wake.wait(wait)
+                    self._wake.wait(None if wait is None else min(wait, _LONGEST_WAIT_SECONDS))
                     continue
             try:
                 self.look()
@@ -172,6 +175,8 @@ class TimeLimits:
                     run.over = None
                 elif not run.over and not run.stuck and now >= run.stuck_at:
                     run.stuck = found = True
+            if found:
+                self._arm()
             stuck = self._stuck()
         for over in told:
             self._submit(over)

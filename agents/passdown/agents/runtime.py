@@ -92,11 +92,7 @@ class Runtime:
         """Take nothing any more, wait for what runs, and hand back what does not end within the grace."""
         self.close()
         if not self.gate.wait_empty(grace_seconds):
-            self.runner.hurry.set()
-            held = self.renewer.held()
-            _log.warning("claims are released unfinished", action="released", claims=len(held))
-            for claim in held:
-                self.runner.release(claim, "the worker shuts down")
+            self.release_all("the worker shuts down")
             # Async agents wind up now; plain ones cannot be ended and go on until the process does.
             self.threads.loop.wait_idle(2 * self.options.cancel_grace_seconds)
         self.limits.stop()
@@ -107,6 +103,14 @@ class Runtime:
     def close(self) -> None:
         """Take nothing any more; what runs goes on. `stop` does the rest."""
         self._stopping.set()
+
+    def release_all(self, why: str) -> None:
+        """Hand back all that is held, counting no failure; agents that were at it are told."""
+        self.runner.hurry.set()
+        held = self.renewer.held()
+        _log.warning("claims are released unfinished", action="released", claims=len(held))
+        for claim in held:
+            self.runner.release(claim, why)
 
     @property
     def stopping(self) -> bool:

@@ -3,15 +3,15 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from passdown.broker.client import Broker, Session
+    from passdown.broker.client import Broker, Session, Submission
     from passdown.broker.plans import Grant, HumanStage, Level, Plan, Returns, Stage
 
-__all__ = ["Broker", "Grant", "HumanStage", "Level", "Plan", "Returns", "Session", "Stage"]
+__all__ = ["Broker", "Grant", "HumanStage", "Level", "Plan", "Returns", "Session", "Stage", "Submission"]
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when first asked for: the pure core below this package must not bring stores and queues along.
-    if name in ("Broker", "Session"):
+    if name in ("Broker", "Session", "Submission"):
         from passdown.broker import client  # noqa: PLC0415
 
         return getattr(client, name)

@@ -1,7 +1,6 @@
 """The one place that names concrete classes: a store from its address, a doorbell for it, and what stands on them."""
 
 import random
-import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -11,59 +10,35 @@ from typing import Any
 
 import structlog
 
-from passdown.broker import folder, memory
 from passdown.broker.controller import PATIENCE_S, Controller
 from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.sqlite import SqliteStore
-from passdown.contracts.errors import ContractError, Unavailable
+from passdown.broker.transports import memory
+from passdown.broker.transports.addresses import SQLITE, Transport, shown_address, store_path, transport_of
+from passdown.contracts.errors import Unavailable
 from passdown.contracts.outgoing import check_name
-
-SQLITE = "sqlite:///"
-_MEMORY = ":memory:"
-_DEFAULT_FILE = "passdown.db"
 
 #: Waits between tries to open a store that is away (seconds): the first, and the longest.
 _AGAIN_FIRST, _AGAIN_MOST = 0.25, 15.0
 #: How soon a stop is heard meanwhile (seconds).
 _LOOK_EVERY = 0.05
 
+#: What others find here: the addresses are read in a module of their own.
+__all__ = [
+    "SQLITE",
+    "App",
+    "Transport",
+    "compose",
+    "open_doorbell",
+    "open_store",
+    "shown_address",
+    "store_path",
+    "transport_of",
+    "when_there",
+]
+
 _log = structlog.get_logger("passdown")
-
-
-@dataclass(frozen=True, slots=True)
-class Transport:
-    """A kombu address and its options; an empty address means that nobody is rung.
-
-    ``linger_s``: how long a drain that found its queue empty waits before it looks once more (seconds).
-    Where a doorbell is as quick as a look, waiting only keeps a slot busy.
-    """
-
-    url: str
-    options: dict[str, Any]
-    linger_s: float = 0.0
-
-
-def shown_address(url: str) -> str:
-    """Return an address as logs and errors may show it: without user name and password."""
-    return re.sub(r"://[^/]*@", "://…@", url)
-
-
-def store_path(url: str) -> str:
-    """Return the path in the address of a SQLite store, relative or (``sqlite:////abs``) absolute.
-
-    It is taken as it is written: a space is a space, and ``%20`` is three characters. Raises ContractError
-    for an address that is none.
-    """
-    if not url.startswith(SQLITE):
-        raise ContractError("store address", f"expected sqlite:///path, got {shown_address(url)!r}")
-    path = url.removeprefix(SQLITE) or _DEFAULT_FILE
-    if "\0" in path:
-        raise ContractError("store address", f"a path has no NUL character, got {url!r}")
-    if path != _MEMORY and Path(path).is_dir():
-        raise ContractError("store address", f"{path} is a folder; name a file in it")
-    # Some builds of SQLite take a name like this for an address of their own.
-    return f"./{path}" if path.startswith("file:") else path
 
 
 def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
@@ -77,37 +52,9 @@ def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
     return SqliteStore(path, clock=clock) if clock else SqliteStore(path)
 
 
-def transport_of(store_url: str, transport_url: str = "") -> Transport:
-    """Return the transport of the doorbells; the default beside a SQLite file is a folder next to it.
-
-    ``memory://`` serves one process, ``filesystem://FOLDER`` the processes of one machine. Nothing is
-    made here: the folder comes with the first message. Raises ContractError for an address that is none.
-    """
-    if transport_url.startswith("memory:"):
-        return _within(store_path(store_url))
-    if transport_url in ("", "filesystem://"):
-        path = store_path(store_url)
-        return _within(path) if path == _MEMORY else _beside(Path(f"{path}.bells"))
-    if transport_url.startswith("filesystem://"):
-        return _beside(Path(transport_url.removeprefix("filesystem://")))
-    raise ContractError(
-        "transport address", f"expected memory:// or filesystem://, got {shown_address(transport_url)!r}"
-    )
-
-
-def _within(path: str) -> Transport:
-    """One process: those who use one file meet, and every store in memory is alone."""
-    return Transport(memory.alone() if path == _MEMORY else memory.shared(str(Path(path).resolve())), {})
-
-
-def _beside(path: Path) -> Transport:
-    options = folder.options_of(path.absolute())
-    return Transport(f"{folder.SCHEME}://localhost", options, linger_s=0.05)
-
-
 def open_doorbell(transport: Transport) -> Doorbell:
     """Return a doorbell on a transport."""
-    return KombuDoorbell(transport.url, transport.options) if transport.url else SilentDoorbell()
+    return KombuDoorbell(transport) if transport.url else SilentDoorbell()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +65,8 @@ class App:
     transport: Transport
     doorbell: Doorbell
     controller: Controller
+    #: Whether plans may write in a way that a store which loses its last moments may repeat (DESIGN §6).
+    accept_effect_loss: bool = False
 
     def close(self) -> None:
         """Let go of everything; a second time does nothing."""
@@ -135,11 +84,12 @@ def compose(
     clock: Callable[[], int] | None = None,
     patience_s: float = PATIENCE_S,
     events: str = "",
+    accept_effect_loss: bool = False,
 ) -> App:
     """Open a store and a transport, and put a controller on them.
 
     `patience_s` is how long a command is tried again while the store does not answer (seconds); `events` is
-    the exchange on which sessions are told of that are opened here. Raises ContractError where that cannot be
+    the exchange on which sessions are told of that are opened here; `accept_effect_loss` is the setting. Raises ContractError where that cannot be
     its name, and as `open_store` and `transport_of` do.
     """
     if events:
@@ -147,7 +97,8 @@ def compose(
     transport = transport_of(store_url, transport_url)
     store = open_store(store_url, clock=clock)
     doorbell = open_doorbell(transport)
-    return App(store, transport, doorbell, Controller(store, doorbell, patience_s=patience_s, events_to=events))
+    controller = Controller(store, doorbell, patience_s=patience_s, events_to=events)
+    return App(store, transport, doorbell, controller, accept_effect_loss)
 
 
 def when_there(what: str, attempt: Callable[[], None], stop: threading.Event) -> bool:

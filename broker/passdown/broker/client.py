@@ -12,6 +12,8 @@ Any call may raise Unavailable where the store does not answer; then it is safe 
 import getpass
 import os
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, Self, cast
 from uuid import uuid4
@@ -19,7 +21,9 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from passdown.broker.app import App, compose
-from passdown.broker.controller import PATIENCE_S, Held, no_session
+from passdown.broker.controller import PATIENCE_S, Ask, Done, Held, no_session
+from passdown.broker.durability import require_durable
+from passdown.broker.findings import may_lose
 from passdown.broker.plans import Plan as AuthoredPlan
 from passdown.broker.plans import compile_plan, delegate_plan, load_plan
 from passdown.broker.session import Session, checked
@@ -27,17 +31,19 @@ from passdown.broker.stores.base import Documents
 from passdown.broker.stores.queries import FindSessions, FindTickets, SessionRow, TicketRow
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
-from passdown.contracts.codec import check, encode, plain
-from passdown.contracts.errors import ContractError, NotFound
+from passdown.contracts.codec import check, digest_of, encode, plain
+from passdown.contracts.errors import ContractError, PassdownError, Unavailable
 from passdown.contracts.pack import Resource
 from passdown.contracts.plans import Plan, PlanRef, plan_ref
 from passdown.contracts.schema import Schema
 from passdown.contracts.tools import ToolSpec, tool_digest
 
-__all__ = ["Broker", "Session", "me"]
+__all__ = ["Broker", "Session", "Submission", "me"]
 
 #: The most rows that one page of a list has.
 MOST_ROWS = 1000
+#: Sessions that are opened in one round trip.
+_AT_ONCE = 100
 
 #: W3C Trace Context, level 1: version, trace-id, parent-id, flags.
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -58,6 +64,19 @@ def me() -> str:
     return "user:" + re.sub(r"[\s:]", "-", name)[:120]
 
 
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One piece of work for `Broker.submit_all`; what the fields mean is said at `Broker.submit`."""
+
+    inputs: Any = None
+    _: KW_ONLY
+    task: str = ""
+    key: str | None = None
+    resources: list[Resource] = field(default_factory=list[Resource])
+    trace: str = ""
+    reply_to: str = ""
+
+
 class Broker:
     """A connection to a store and its transport. Thread-safe."""
 
@@ -75,17 +94,22 @@ class Broker:
         by: str | None = None,
         patience_s: float = PATIENCE_S,
         events: str = "",
+        accept_effect_loss: bool = False,
     ) -> "Broker":
         """Open the store at `url`; it is made where there is none.
 
         `by` is the principal that acts (``user:ann``), by default `me`; `patience_s` is how long a command is
         tried again while the store does not answer (seconds); `events` is the exchange on which each change of
-        status is told of the sessions that are submitted here (docs/events.md). Raises ContractError for an
+        status is told of the sessions that are submitted here (docs/events.md); `accept_effect_loss` as the setting
+        of that name (docs/durability.md). Raises ContractError for an
         address, an exchange or a principal that is none and for a store of a newer version, Unavailable where
         it cannot be opened now.
         """
         by = _principal(me() if by is None else by)
-        return cls(compose(url, transport, patience_s=patience_s, events=events), by)
+        app = compose(
+            url, transport, patience_s=patience_s, events=events, accept_effect_loss=accept_effect_loss
+        )
+        return cls(app, by)
 
     def close(self) -> None:
         """Let go of the store and the transport; a second time does nothing."""
@@ -100,6 +124,8 @@ class Broker:
     def register(self, plan: Plan | AuthoredPlan | Path | str) -> PlanRef:
         """Register a plan (compiled, authored in Python, or a path of a TOML file); raises PlanError.
 
+        So it does where the plan writes with tools that lack `dedupes` and the store may lose its last moments,
+        unless that is accepted; `submit` looks again, for tools may be registered after their plan.
         Registering the same content again changes nothing; the same version with another content is
         what new sessions run from then on, open ones keep theirs.
         """
@@ -108,6 +134,8 @@ class Broker:
         elif isinstance(plan, AuthoredPlan):
             plan = compile_plan(plan)
         ref = plan_ref(plan)
+        if not self.app.accept_effect_loss:
+            require_durable(self.app.store, str(ref), plan)
         self.app.controller.register(Documents(plans=[(ref, encode(plan))]))
         return ref
 
@@ -138,29 +166,72 @@ class Broker:
         ContractError for what does not fit, BudgetExceeded for what is too large, NotFound for a plan that
         is not registered, Conflict for a key whose session was submitted with another content.
         """
-        given = plain({} if inputs is None else inputs, what="inputs")
-        if not isinstance(given, dict):
-            raise ContractError("inputs", "expected a JSON object")
-        body = checked(
-            cmd.Submit(
-                key=uuid4().hex if key is None else key,
-                plan=_NO_PLAN,
-                inputs=cast("dict[str, Any]", given),
-                task_name=task,
-                resources=resources or [],
-                trace=trace,
-                reply_to=reply_to,
-            )
+        work = Submission(
+            inputs, task=task, key=key, resources=resources or [], trace=trace, reply_to=reply_to
         )
-        _check_references(body)
+        return self._submit(plan, _submit_of(work))
+
+    def submit_all(self, plan: str | PlanRef, work: Iterable[Submission]) -> list[Session]:
+        """Open many sessions of one plan in few round trips; returns them in the order of `work`.
+
+        Each is what `submit` would have opened. Where one is malformed, nothing is submitted: raises
+        ContractError, which names its place. Else all are tried, and the first error that `submit` would
+        have raised is raised at the end; Unavailable at once. With keys it is safe to submit all again.
+        """
+        bodies = [_submit_of_many(place, one) for place, one in enumerate(work)]
+        sessions: list[Session] = []
+        failed: PassdownError | None = None
+        for start in range(0, len(bodies), _AT_ONCE):
+            group = bodies[start : start + _AT_ONCE]
+            opened = self._open_all(plan, group)
+            for body, done in zip(group, opened, strict=True):
+                try:
+                    sessions.append(
+                        Session(self, ids.session_id(body.key)) if done else self._submit(plan, body)
+                    )
+                except Unavailable:
+                    raise
+                except PassdownError as error:
+                    failed = failed or error
+        if failed:
+            raise failed
+        return sessions
+
+    def _open_all(self, plan: str | PlanRef, bodies: Sequence[cmd.Submit]) -> list[bool]:
+        """Open those sessions that nobody has opened yet; says which were."""
+        controller = self.app.controller
+        names = [ids.session_id(body.key) for body in bodies]
+        seen = controller.load(names[0])
+        ref = plan if isinstance(plan, PlanRef) else controller.catalog.plan(plan, seen.catalog)
+        self._require_durable(ref, seen)
+        fresh = seen._replace(state=None, removed="")
+        answers, _ = controller.run_all(
+            [
+                Ask(name, replace(body, plan=ref), self.by, fresh)
+                for name, body in zip(names, bodies, strict=True)
+            ]
+        )
+        return [isinstance(answer, Done) for answer in answers]
+
+    def _submit(self, plan: str | PlanRef, body: cmd.Submit) -> Session:
         session_id = ids.session_id(body.key)
         controller = self.app.controller
         held = controller.load(session_id)
         ref = plan if isinstance(plan, PlanRef) else self._meant(plan, session_id, body, held)
         # A session that is there already is met by its recorded command, which only a load by its id finds.
         known = None if held.state or held.removed else held
+        if known:
+            self._require_durable(ref, known)
         controller.run(session_id, replace(body, plan=ref), self.by, held=known)
         return Session(self, session_id)
+
+    def _require_durable(self, ref: PlanRef, held: Held) -> None:
+        """Raise PlanError where sessions of this plan may write twice on this store, and that is not accepted."""
+        app = self.app
+        if not app.accept_effect_loss and may_lose(app.store):
+            given, _ = app.controller.catalog.given(None, ref, held.catalog)
+            tools = {name: spec for name, (_, spec) in given.registered.items()}
+            require_durable(app.store, str(ref), given.plan, tools)
 
     def _meant(self, plan: str, session_id: str, body: cmd.Submit, held: Held) -> PlanRef:
         """Return the plan that a name stands for: which version was settled when the key was first used."""
@@ -242,6 +313,32 @@ def _limit(limit: int) -> int:
     if not 1 <= limit <= MOST_ROWS:
         raise ContractError("limit", f"expected 1 to {MOST_ROWS}, got {limit}")
     return limit
+
+
+def _submit_of_many(place: int, work: Submission) -> cmd.Submit:
+    try:
+        return _submit_of(work)
+    except ContractError as error:
+        raise ContractError(f"submission {place}: {error.what}", error.problem, error.pointer) from None
+
+
+def _submit_of(work: Submission) -> cmd.Submit:
+    given = plain({} if work.inputs is None else work.inputs, what="inputs")
+    if not isinstance(given, dict):
+        raise ContractError("inputs", "expected a JSON object")
+    body = checked(
+        cmd.Submit(
+            key=uuid4().hex if work.key is None else work.key,
+            plan=_NO_PLAN,
+            inputs=cast("dict[str, Any]", given),
+            task_name=work.task,
+            resources=work.resources,
+            trace=work.trace,
+            reply_to=work.reply_to,
+        )
+    )
+    _check_references(body)
+    return body
 
 
 def _check_references(body: cmd.Submit) -> None:

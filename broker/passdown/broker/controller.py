@@ -173,10 +173,13 @@ class Controller:
             for act, ask in zip(acts, asks, strict=True)
         ]
         answers, taken = self._commit_all(asks, acts, decided, take)
+        away: Unavailable | None = None
         for n, ask in enumerate(asks):
             if n not in answers:
-                answers[n] = self._alone(ask)
-        if take is not None and taken is None:
+                # Where the store stayed away for one, it is not waited for again for each of the others.
+                answers[n] = answer = away or self._alone(ask)
+                away = answer if isinstance(answer, Unavailable) else None
+        if take is not None and taken is None and not away:
             taken = self.patiently(lambda: self.store.take(take))
         return [answers[n] for n in range(len(asks))], taken
 

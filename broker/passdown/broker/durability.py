@@ -18,25 +18,36 @@ from passdown.contracts.tools import ToolSpec
 D = TypeVar("D", Plan, ToolSpec)
 
 
-def require_durable(store: Store, plan: Plan, name: str, tools: Mapping[str, ToolSpec], accepted: bool) -> None:
-    """Raise PlanError where `plan` grants tools that may write twice on this store, and nobody accepted that.
+def require_durable(store: Store, name: str, plan: Plan, tools: Mapping[str, ToolSpec] | None = None) -> None:
+    """Raise PlanError where `plan` grants tools that may write twice on this store.
 
-    `tools` are those that are registered by now.
+    `tools` are the specifications of those that are registered; they are fetched where they are not given.
     """
-    lost = "" if accepted else may_lose(store)
-    faults = [_fault(stage, tool, lost) for stage, tool in _writes(plan, tools)] if lost else []
-    if faults:
-        raise PlanError(name, faults)
+    lost = may_lose(store)
+    if not lost or not any(stage.tools for stage in plan.stages.values()):
+        return
+    found = _writes(plan, registered_tools(store) if tools is None else tools)
+    if found:
+        raise PlanError(name, [_fault(stage, tool, lost) for stage, tool in found])
+
+
+def registered_tools(store: Store) -> dict[str, ToolSpec]:
+    """Return the specifications of all tools that are registered now, by name."""
+    catalog = _catalog(store)
+    found = {name: _document(store, digest, ToolSpec) for name, digest in catalog.tools.items()}
+    return {name: spec for name, spec in found.items() if spec}
+
+
+def _catalog(store: Store) -> Catalog:
+    found = store.find(FindCatalog())
+    return found if isinstance(found, Catalog) else Catalog(version=0, plans={}, tools={})
 
 
 def losing_writes(store: Store) -> list[str]:
     """Return the stages of registered plans that may write twice on a store that may lose something, with their tool."""
-    catalog = store.find(FindCatalog())
-    if not isinstance(catalog, Catalog):
-        return []
-    tools = {name: spec for name, digest in catalog.tools.items() if (spec := _document(store, digest, ToolSpec))}
+    tools = registered_tools(store)
     found: list[str] = []
-    for name, digest in sorted(catalog.plans.items()):
+    for name, digest in sorted(_catalog(store).plans.items()):
         plan = _document(store, digest, Plan)
         found += [f"{name} stage {stage} with {tool}" for stage, tool in (_writes(plan, tools) if plan else [])]
     return found

@@ -7,16 +7,18 @@ consumer (a message that no one can decode, a lost transport) is said and the co
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any, Literal, cast
 
 import structlog
-from celery import Celery
+from celery import Celery, bootsteps, signals
 from celery.concurrency.thread import TaskPool
+from celery.worker import state as celery_state
 from kombu import Queue
 
-from passdown.agents.runtime import Runtime
 from passdown.broker.app import Transport
-from passdown.broker.doorbell import DRAIN_TASK, Doorbell, queue_name
+from passdown.broker.doorbell import Doorbell, queue_name
+from passdown.broker.draining import Answers, Hands, ProcessSlots, ThreadSlots, answer_with
 
 _log = structlog.get_logger("passdown.pool")
 
@@ -25,6 +27,13 @@ _log = structlog.get_logger("passdown.pool")
 _RESTART_FIRST, _RESTART_MOST, _LIVED = 0.2, 5.0, 30.0
 #: How long a consumer may take to end (seconds).
 _END_WITHIN = 5.0
+#: How often the event loop of a pool of processes looks for messages, how long it waits for one then (seconds),
+#: and how many it takes at a look.
+_LOOK_EVERY, _LOOK_FOR, _AT_A_LOOK = 0.01, 0.001, 8
+
+Kind = Literal["threads", "prefork", "solo"]
+#: What `passdown worker --pool` may be.
+KINDS: tuple[Kind, ...] = ("threads", "prefork", "solo")
 
 
 def celery_app(transport: Transport, roles: list[str]) -> Celery:
@@ -42,12 +51,31 @@ def celery_app(transport: Transport, roles: list[str]) -> Celery:
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_send_task_events=False,
+        # How long a drain whose child died keeps its slot, and how long a child may take to start (seconds).
+        worker_lost_wait=1.0,
+        worker_proc_alive_timeout=30.0,
         accept_content=["json"],
         task_queues=[Queue(queue_name(role), routing_key=queue_name(role)) for role in roles],
         task_default_queue=queue_name(roles[0]),
         task_create_missing_queues=False,
     )
+    app.steps["consumer"].add(Looking)
     return app
+
+
+class Looking(bootsteps.StartStopStep):
+    """Has an event loop read from a transport that knows of none: ours are read from their consumer's thread."""
+
+    def register_with_event_loop(self, consumer: Any, hub: Any) -> None:
+        """Look for messages as long as this connection lasts; what is wrong with it ends the loop."""
+        if not consumer.connection.transport.implements.asynchronous:
+            hub.call_repeatedly(_LOOK_EVERY, _look, consumer.connection)
+
+
+def _look(connection: Any) -> None:
+    with suppress(TimeoutError):
+        for _ in range(_AT_A_LOOK):
+            connection.drain_events(timeout=_LOOK_FOR)
 
 
 class _Threads(TaskPool):
@@ -66,57 +94,41 @@ class _Threads(TaskPool):
 
 
 class Pool:
-    """Runs drains for some roles in threads of this process until stopped."""
+    """Runs drains for some roles until stopped: in threads of this process, in its children, or in the consumer's thread."""
 
     def __init__(
         self,
-        runtime: Runtime,
+        hands: Hands,
         doorbell: Doorbell,
         transport: Transport,
         roles: list[str],
         *,
         concurrency: int = 8,
+        kind: Kind = "threads",
     ) -> None:
-        """Serve `roles` with the agents of `runtime`, at most `concurrency` drains at once."""
-        self._runtime = runtime
+        """Serve `roles` with `hands`, at most `concurrency` drains at once.
+
+        With ``solo`` that is one; with ``prefork`` the hands are `Children`, and this process has one pool only.
+        """
+        self._hands = hands
         self._doorbell = doorbell
         self._roles = roles
-        self._concurrency = concurrency
-        self._lock = threading.Lock()
-        self._active = 0
+        self._kind: Kind = kind
+        self._concurrency = 1 if kind == "solo" else concurrency
         self._stopping = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
         self._worker: Any = None
         self._app = celery_app(transport, roles)
-
-        @self._app.task(name=DRAIN_TASK, shared=False, ignore_result=True)
-        def drain(role: str) -> None:
-            self.drain(role)
-
-        del drain
+        slots = ProcessSlots(concurrency) if kind == "prefork" else ThreadSlots(self._concurrency)
+        self._answers = Answers(hands, doorbell, roles, slots)
+        answer_with(self._app, self.drain)
+        if kind == "prefork":
+            signals.setup_logging.connect(_logs_are_ours, weak=False)
 
     def drain(self, role: str) -> None:
         """Answer one doorbell: drain the role, and ring on where packs remain."""
-        if role not in self._roles:
-            _log.warning("pool.foreign_role", role=repr(role)[:100])
-            return
-        with self._lock:
-            self._active += 1
-        try:
-            more = self._runtime.drain(role, self._ring_on)
-        finally:
-            with self._lock:
-                self._active -= 1
-        if more:
-            self._doorbell.ring(role)
-
-    def _ring_on(self, role: str) -> None:
-        """Ring while a drain goes on, where this pool has slots that sleep."""
-        with self._lock:
-            idle = self._active < self._concurrency
-        if idle:
-            self._doorbell.ring(role)
+        self._answers.drain(role)
 
     def run(self) -> None:
         """Consume until `stop`; a consumer that ends by itself is started again."""
@@ -140,8 +152,11 @@ class Pool:
     def _consume(self) -> None:
         try:
             self._worker = cast("Any", self._app).WorkController(
-                pool=_Threads,
+                pool=_Threads if self._kind == "threads" else self._kind,
                 concurrency=self._concurrency,
+                # Children get their work through pipes of their own: of one that they shared, a child that is
+                # killed could keep the lock.
+                use_eventloop=True if self._kind == "prefork" else None,
                 without_gossip=True,
                 without_mingle=True,
                 without_heartbeat=True,
@@ -161,10 +176,11 @@ class Pool:
         Returns within a few seconds more, also where a plain agent goes on that nobody can end.
         """
         self._stopping.set()
+        self._hands.close()
         threading.Thread(target=self._end_consumer, name="passdown-pool-end", daemon=True).start()
+        self._hands.stop(grace_s)
         if not self._idle.wait(_END_WITHIN):
             _log.warning("pool.consumer_stuck", roles=self._roles)
-        self._runtime.stop(grace_s)
         for role in self._roles:
             # Bells that this pool had heard and not answered: others may serve these roles.
             self._doorbell.ring(role)
@@ -173,5 +189,11 @@ class Pool:
     def _end_consumer(self) -> None:
         """Celery ignores a stop that comes while it starts: say it until the consumer has ended."""
         while not self._idle.wait(0.02):
-            if self._worker is not None:
+            if self._kind == "prefork":
+                celery_state.should_stop = 0  # heard in the consumer's thread, which alone may end children
+            elif self._worker is not None:
                 self._worker.stop()
+
+
+def _logs_are_ours(**_: object) -> None:
+    """Celery sets no logs up where somebody answers this signal."""

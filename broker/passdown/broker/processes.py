@@ -163,7 +163,11 @@ class Up:
 
 def _compose(settings: Settings) -> App:
     return compose(
-        settings.store, settings.transport, patience_s=settings.store_patience_s, events=settings.events
+        settings.store,
+        settings.transport,
+        patience_s=settings.store_patience_s,
+        events=settings.events,
+        accept_effect_loss=settings.accept_effect_loss,
     )
 
 

@@ -168,8 +168,10 @@ class Settings(BaseModel):
         "transport",
         "address",
         "",
-        "What carries doorbells: `memory://` within one process, `filesystem://FOLDER` between processes of one"
-        " machine. Empty: a folder beside the store.",
+        "What carries doorbells, pushed packs, returns and outgoing events: `memory://` within one process,"
+        " `filesystem://FOLDER` between processes of one machine, `redis://[USER:PASSWORD@]HOST:PORT/DB` or"
+        " `amqp://USER:PASSWORD@HOST:PORT/VHOST` (RabbitMQ) between machines; `rediss://` and `amqps://` are the same"
+        " over TLS. Empty: beside the store, in a folder or on the same Redis server.",
     )
     principal: Annotated[str, BeforeValidator(_principal)] = _setting(
         "as",

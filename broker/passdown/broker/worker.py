@@ -4,25 +4,31 @@
 its own time on SIGTERM, and when its parent is gone.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import structlog
 
+from passdown.agents.limits import Stuck, nobody, unguarded
 from passdown.agents.options import Options
 from passdown.agents.port import Hooks, no_hooks
 from passdown.agents.registry import Registry
 from passdown.agents.runtime import Runtime
-from passdown.broker.app import App, compose, shown_address, when_there
+from passdown.broker.app import App, Transport, compose, open_doorbell, shown_address, transport_of, when_there
+from passdown.broker.children import STUCK_STATUS, Children, Opened, guard, watch_parent
 from passdown.broker.controller import PATIENCE_S
+from passdown.broker.doorbell import Doorbell
+from passdown.broker.draining import Hands
 from passdown.broker.gateway import DirectGateway, Limits
 from passdown.broker.logs import set_up_logs
 from passdown.broker.modules import registry_of
-from passdown.broker.pool import Pool
+from passdown.broker.pool import Kind, Pool
 from passdown.broker.signals import end_within, on_signals
 from passdown.contracts.codec import Record, decode, encode
 from passdown.contracts.errors import ContractError, PassdownError
@@ -33,8 +39,6 @@ _log = structlog.get_logger("passdown.worker")
 _RESTART_FIRST, _RESTART_MOST, _LIVED = 0.2, 10.0, 30.0
 #: Beyond its grace, how long a child may take to stop, and its threads to end after that (seconds).
 _STOP_WITHIN, _LEAVE_WITHIN = 25.0, 2.0
-#: How often a child looks whether its parent is still there (seconds).
-_WATCH_EVERY = 1.0
 #: In place of the specification: it comes on standard input, where no list of processes shows it.
 _ON_STDIN = "-"
 _COMMAND = [sys.executable, "-m", "passdown.broker.worker", _ON_STDIN]
@@ -51,6 +55,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     roles: list[str]
     modules: list[str]
     concurrency: int = 8
+    pool: Kind = "threads"
     limits: Limits = Limits()
     grace_s: float = 10.0
     patience_s: float = PATIENCE_S
@@ -79,8 +84,12 @@ class _Watcher:
         with self._lock:
             again = self._stopping.is_set()
             self._stopping.set()
-            if self._child is not None:
-                self._child.send_signal(signal.SIGKILL if again else signal.SIGTERM)
+            if self._child is None:
+                return
+            if again:
+                _kill_group(self._child.pid)
+            else:
+                self._child.send_signal(signal.SIGTERM)
 
     def run(self) -> int:
         wait = _RESTART_FIRST
@@ -108,6 +117,12 @@ class _Watcher:
         return child.returncode
 
 
+def _kill_group(leader: int) -> None:
+    """A worker's own children are in its group; they must not outlive it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
 def _how(status: int) -> str:
     return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
@@ -120,28 +135,39 @@ def _exit_code(status: int) -> int:
 
 
 def serve(
-    spec: WorkerSpec, stop: threading.Event, *, hooks: Hooks = no_hooks, app: App | None = None
-) -> None:
+    spec: WorkerSpec,
+    stop: threading.Event,
+    *,
+    hooks: Hooks = no_hooks,
+    app: App | None = None,
+    guarded: bool = False,
+) -> int:
     """Run the pool in this process until `stop` is set; where the store is away at the start, wait for it.
 
+    Returns the exit status: `STUCK_STATUS` where agents that go on beyond their limits held all its slots.
     `hooks` are called at the named points of each handoff, and `app` takes the place of the one that
-    `spec` names: both are for trying faults. Raises ContractError where modules, roles or addresses will
-    not do, or the store is of a newer version.
+    `spec` names: both are for trying faults. `guarded` says that this process is only there for its pool,
+    and may be ended where an agent never lets go of the interpreter. Raises ContractError where modules,
+    roles or addresses will not do, or the store is of a newer version.
     """
-    registry = _registry(spec)
+    registry = registry_for(spec.modules, spec.roles)
+    serving = _Serving(spec, registry, hooks, stop, guarded=guarded)
+    if spec.pool == "prefork":
+        return serving.in_children()
     opened = [app] if app else []
     if not app and not when_there("worker", lambda: opened.append(_compose(spec)), stop):
-        return
+        return 0
     try:
-        _serve(spec, registry, opened[0], hooks, stop)
+        return serving.in_threads(opened[0])
     finally:
         opened[0].close()
 
 
-def _registry(spec: WorkerSpec) -> Registry:
-    registry = registry_of(spec.modules)
-    missing = [role for role in spec.roles if role not in registry.agents]
-    if missing or not spec.roles:
+def registry_for(modules: list[str], roles: list[str]) -> Registry:
+    """Return the agents and tools of some modules; raises ContractError where one of the roles has no agent there."""
+    registry = registry_of(modules)
+    missing = [role for role in roles if role not in registry.agents]
+    if missing or not roles:
         known = ", ".join(sorted(registry.agents)) or "none"
         raise ContractError(
             "worker", f"no agent for {', '.join(missing) or 'no role'} in its modules; they define {known}"
@@ -153,30 +179,102 @@ def _compose(spec: WorkerSpec) -> App:
     return compose(spec.store, spec.transport, patience_s=spec.patience_s)
 
 
-def _serve(spec: WorkerSpec, registry: Registry, app: App, hooks: Hooks, stop: threading.Event) -> None:
-    runtime = Runtime(
-        DirectGateway(app.controller, spec.limits),
-        agents=registry.agents.values(),
-        tools=registry.tools.values(),
-        hooks=hooks,
-        options=Options(linger_seconds=app.transport.linger_s),
-    )
-    if not when_there("worker", runtime.start, stop):
-        return
-    pool = Pool(runtime, app.doorbell, app.transport, spec.roles, concurrency=spec.concurrency)
+class _Serving:
+    """One run of a pool in this process."""
 
-    def end() -> None:
-        stop.wait()
-        pool.stop(spec.grace_s)
+    def __init__(
+        self, spec: WorkerSpec, registry: Registry, hooks: Hooks, stop: threading.Event, *, guarded: bool
+    ) -> None:
+        self._spec = spec
+        self._registry = registry
+        self._hooks = hooks
+        self._stop = stop
+        self._guarded = guarded
+        self._stuck = False
 
-    ending = threading.Thread(target=end, name="passdown-stop", daemon=True)
-    ending.start()
-    _log.info(
-        "worker.started", roles=spec.roles, concurrency=spec.concurrency, store=shown_address(spec.store)
-    )
-    pool.run()
-    ending.join()
-    _log.info("worker.stopped", roles=spec.roles)
+    def in_threads(self, app: App) -> int:
+        """Run agents in this process; `solo`: in the consumer's thread."""
+        runtime = self._runtime(app, self._on_stuck)
+        if not when_there("worker", runtime.start, self._stop):
+            return 0
+        self._run(self._pool(runtime, app.doorbell, app.transport))
+        return STUCK_STATUS if self._stuck else 0
+
+    def in_children(self) -> int:
+        """Run agents in children of this process, which opens nothing itself that they would inherit."""
+        transport = transport_of(self._spec.store, self._spec.transport)
+        require_between_processes(self._spec.store, transport)
+        if not when_there("worker", self._publish_tools, self._stop):
+            return 0
+        children = Children(self._open, grace_s=self._spec.grace_s)
+        self._run(self._pool(children, open_doorbell(transport), transport))
+        return 0
+
+    def _publish_tools(self) -> None:
+        app = _compose(self._spec)
+        try:
+            self._runtime(app, nobody).start()
+        finally:
+            app.close()
+
+    def _open(self, on_stuck: Callable[[Stuck], None]) -> Opened:
+        app = _compose(self._spec)
+        return Opened(self._runtime(app, on_stuck), app.close)
+
+    def _runtime(self, app: App, on_stuck: Callable[[Stuck], None]) -> Runtime:
+        return Runtime(
+            DirectGateway(app.controller, self._spec.limits),
+            agents=self._registry.agents.values(),
+            tools=self._registry.tools.values(),
+            hooks=self._hooks,
+            options=Options(linger_seconds=app.transport.linger_s),
+            on_stuck=on_stuck,
+            guard=guard if self._guarded else unguarded,
+        )
+
+    def _pool(self, hands: Hands, doorbell: Doorbell, transport: Transport) -> Pool:
+        spec = self._spec
+        return Pool(hands, doorbell, transport, spec.roles, concurrency=spec.concurrency, kind=spec.pool)
+
+    def _on_stuck(self, stuck: Stuck) -> None:
+        """Slots that are held for good are lost; a process that has no other is of no use."""
+        slots = 1 if self._spec.pool == "solo" else self._spec.concurrency
+        if stuck.loop or stuck.threads >= slots:
+            _log.error("worker.stuck", roles=self._spec.roles, **stuck._asdict())
+            self._stuck = True
+            self._stop.set()
+
+    def _run(self, pool: Pool) -> None:
+        spec = self._spec
+        # The consumer of a solo pool is where its agent runs: it may never come back.
+        consumer = threading.Thread(target=pool.run, name="passdown-consumer", daemon=True)
+        ending = threading.Thread(target=self._end, args=(pool,), name="passdown-stop", daemon=True)
+        ending.start()
+        _log.info(
+            "worker.started",
+            roles=spec.roles,
+            pool=spec.pool,
+            concurrency=spec.concurrency,
+            store=shown_address(spec.store),
+        )
+        if spec.pool == "solo":
+            consumer.start()
+        else:
+            pool.run()
+        ending.join()
+        _log.info("worker.stopped", roles=spec.roles)
+
+    def _end(self, pool: Pool) -> None:
+        self._stop.wait()
+        pool.stop(0.0 if self._stuck else self._spec.grace_s)
+
+
+def require_between_processes(store: str, transport: Transport) -> None:
+    """Raise ContractError where a store or a transport serves one process only."""
+    if store.endswith(":memory:") or transport.url.startswith("memory:"):
+        raise ContractError(
+            "worker", "a pool of processes needs a store and a transport that its children reach, not memory"
+        )
 
 
 def main() -> int:
@@ -185,8 +283,8 @@ def main() -> int:
     spec = decode(given, WorkerSpec, what="worker specification")
     set_up_logs(spec.log_level, spec.log_format)
     stop = threading.Event()
-    for act in (_watch_parent, _end_in_time):
-        threading.Thread(target=act, args=(spec, stop), daemon=True).start()
+    watch_parent(stop.set, stop)
+    threading.Thread(target=_end_in_time, args=(spec, stop), daemon=True).start()
     # Once told is enough, for a supervisor of everything may tell this process and its parent, which passes it on.
     with on_signals(lambda _: stop.set(), (signal.SIGTERM,)):
         status = _attempt(spec, stop)
@@ -196,20 +294,10 @@ def main() -> int:
 
 def _attempt(spec: WorkerSpec, stop: threading.Event) -> int:
     try:
-        serve(spec, stop)
+        return serve(spec, stop, guarded=True)
     except PassdownError as error:
         sys.stderr.write(f"passdown: {error}\n")
         return error.exit_code
-    return 0
-
-
-def _watch_parent(_spec: WorkerSpec, stop: threading.Event) -> None:
-    """An orphan would go on unseen after its parent was killed."""
-    parent = os.getppid()
-    while not stop.wait(_WATCH_EVERY):
-        if os.getppid() != parent:
-            _log.warning("worker.orphaned")
-            stop.set()
 
 
 def _end_in_time(spec: WorkerSpec, stop: threading.Event) -> None:

@@ -8,9 +8,9 @@ import pytest
 import structlog
 
 from passdown.broker import app as module
-from passdown.broker import folder, memory
 from passdown.broker.app import compose, open_store, shown_address, store_path, transport_of, when_there
 from passdown.broker.doorbell import KombuDoorbell, SilentDoorbell
+from passdown.broker.transports import folder, memory
 from passdown.contracts.errors import ContractError, Unavailable
 
 

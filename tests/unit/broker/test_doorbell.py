@@ -10,7 +10,7 @@ import pytest
 import structlog
 from celery.app.task import Context as _Context
 
-from passdown.broker import app, folder, memory
+from passdown.broker import app
 from passdown.broker.doorbell import DRAIN_TASK, KombuDoorbell, SilentDoorbell, message, queue_name
 from passdown.broker.plans.names import LONGEST_NAME
 from tests.conformance.together import together

@@ -11,7 +11,7 @@ import kombu
 import pytest
 import structlog
 
-from passdown.broker import folder
+from passdown.broker.transports import folder
 from tests.conformance.together import together
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from passdown.agents import Done
 from passdown.agents.results import write_return
-from passdown.contracts.errors import PassdownError
+from passdown.contracts.errors import Unavailable
 from passdown.contracts.gateway import Claim, Claiming, Giving
 from tests.unit.broker.rig import ME, ROLE, Rig
 
@@ -59,6 +59,7 @@ def test_without_patience_the_caller_is_told_of_each(rig: Rig) -> None:
     given = _claimed(rig, 2)
     rig.fail("before", "before", "before", only=["commit", "load"])
     answers, _ = rig.gateway.give_all(given)
-    assert all(isinstance(one, PassdownError) for one in answers)
+    assert all(isinstance(one, Unavailable) for one in answers)
+    rig.fail()
     answers, _ = rig.gateway.give_all(given)
     assert answers == [None, None]

@@ -7,7 +7,7 @@ from typing import Any
 import kombu
 import pytest
 
-from passdown.broker import memory
+from passdown.broker.transports import memory
 
 
 def connect(host: str) -> kombu.Connection:

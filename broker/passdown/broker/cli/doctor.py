@@ -72,5 +72,6 @@ def _show(findings: list[Finding]) -> None:
 def _row(one: Finding) -> list[tables.Cell]:
     found = Text(cut(clean(one.found), _SHOWN))
     if one.advice:
-        found += Text(f"{'; ' if output.width() is None else '\n→ '}{clean(one.advice)}", style="bold")
+        joint = "; " if output.width() is None else "\n→ "
+        found += Text(f"{joint}{clean(one.advice)}", style="bold")
     return [Text(one.level, style=_STYLES[one.level]), one.what, found]

@@ -10,8 +10,9 @@ from passdown.broker.cli.frame import Command, Frame, json_option
 from passdown.broker.cli.opening import opened
 from passdown.broker.cli.screens import show_transition, show_why
 from passdown.broker.cli.views.effects import find_effect, why_view
-from passdown.broker.cli.views.transitions import events, read_logged, transition
+from passdown.broker.cli.views.transitions import transition
 from passdown.broker.client import Broker, Session
+from passdown.broker.logbook import events, read_logged
 from passdown.contracts.errors import NotFound
 from passdown.contracts.ids import session_of
 

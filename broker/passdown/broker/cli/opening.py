@@ -40,7 +40,8 @@ def opened(frame: Frame, *, create: bool = False, ring: bool = False) -> Generat
         controller = Controller(
             store, doorbell, patience_s=settings.store_patience_s, events_to=settings.events
         )
-        broker = Broker(App(store, transport, doorbell, controller), settings.principal or _me())
+        app = App(store, transport, doorbell, controller, settings.accept_effect_loss)
+        broker = Broker(app, settings.principal or _me())
     except BaseException:
         store.close()
         raise

@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from passdown.broker.cli import output
-from passdown.broker.cli.views.transitions import events, read_logged, transition
+from passdown.broker.cli.views.transitions import transition
 from passdown.broker.cli.words import brief, clean, span
 from passdown.broker.client import Session
 from passdown.broker.core.state import State
+from passdown.broker.logbook import events, read_logged
 from passdown.broker.stores.base import Store
 from passdown.contracts.errors import Unavailable
 

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from passdown.broker.app import Transport
 from passdown.broker.doctor import work
 from passdown.broker.doctor.checks import WITHIN_S, Check, looked
 from passdown.broker.doctor.settings import settings_findings
@@ -13,6 +12,7 @@ from passdown.broker.doctor.transports import transport_findings
 from passdown.broker.findings import Examination, Finding
 from passdown.broker.settings import Loaded
 from passdown.broker.stores.base import Store
+from passdown.broker.transports.addresses import Transport
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from passdown.broker.app import shown_address
 from passdown.broker.findings import Finding
 from passdown.broker.settings import ROWS, Loaded, shown, unknown_variables
+from passdown.broker.transports.addresses import shown_address
 
 _WHAT = "settings"
 

@@ -1,13 +1,15 @@
 """The transport: whether a message put there comes out again."""
 
 import time
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import kombu
 
-from passdown.broker.app import Transport, shown_address
 from passdown.broker.findings import Finding
+from passdown.broker.transports.addresses import Transport, shown_address
+from passdown.broker.transports.carrier import connection_to, drop
 
 #: How long connecting, and the way of the probe, may take (seconds).
 _CONNECT_S, _PROBE_S = 4.0, 3.0
@@ -19,19 +21,22 @@ def transport_findings(transport: Transport) -> list[Finding]:
     if not transport.url:
         found = "none: nobody is rung, the tick alone tells workers of new packs"
         return [Finding(level="yellow", what=_WHAT, found=found, advice="set `transport`")]
-    connection = kombu.Connection(
-        transport.url, transport_options=transport.options, connect_timeout=_CONNECT_S
-    )
+    folder = transport.options.get("data_folder_in")
+    if folder and not Path(folder).is_dir():
+        found = f"the folder {folder}, which is made with the first message"
+        return [Finding(level="green", what=_WHAT, found=found)]
+    shown = f"the folder {folder}" if folder else shown_address(transport.url)
+    connection = connection_to(transport.within(_CONNECT_S), _CONNECT_S)
     try:
         took = _probe(connection)
         kind = _kind(connection)
     except Exception as error:  # noqa: BLE001 - each transport raises its own
-        found = f"{shown_address(transport.url)}: {type(error).__name__}: {error}"
+        found = f"{shown}: {type(error).__name__}: {shown_address(str(error))}"
         advice = "work goes on more slowly without it (the tick rings later): bring it up, or name another"
         return [Finding(level="red", what=_WHAT, found=found, advice=advice)]
     finally:
-        connection.release()
-    found = f"{kind} at {shown_address(transport.url)}, a probe came back after {took * 1000:.1f} ms"
+        drop(connection)
+    found = f"{kind}, {shown}: a probe came back after {took * 1000:.1f} ms"
     return [Finding(level="green", what=_WHAT, found=found)]
 
 

@@ -190,6 +190,17 @@ DONE = DoneReturn(
     uncertainty=Uncertainty(level=0.1, notes=["the provider answered late"]),
     usage={"inputTokens": 1834, "outputTokens": 212},
 )
+#: What gives back the pack that was pushed.
+PUSHED_DONE = DoneReturn(
+    session_id=SESSION,
+    step=PUSHED.step,
+    attempt=PUSHED.attempt,
+    claim_id=PUSH.claim_id,
+    pack_digest=PUSHED.digest,
+    stage=PUSHED.stage,
+    next_step=None,
+    output={"text": "The refund of order 4711 is on its way."},
+)
 RETURNS: list[Return] = [
     DONE,
     NeedsInputReturn(**_BOUND, questions=[QUESTION]),

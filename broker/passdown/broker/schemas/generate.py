@@ -1,4 +1,4 @@
-"""JSON Schema 2020-12 of each message, self-contained, with examples; the same bytes at every run."""
+"""JSON Schema 2020-12 of each message, self-contained, with examples, and what refers to them; the same at every run."""
 
 import inspect
 import json
@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 
+from passdown.broker.schemas import asyncapi
 from passdown.broker.schemas.messages import Message, messages
 from passdown.contracts.codec import MAX_DEPTH, encode
 
@@ -22,7 +23,8 @@ _COMMENT = (
 @cache
 def documents() -> dict[str, str]:
     """Return the text of each document by its path below the folder."""
-    return {f"{message.name}.json": _text(message) for message in messages()}
+    schemas = {f"{message.name}.json": _text(message) for message in messages()}
+    return {asyncapi.FILE: asyncapi.text(), **schemas}
 
 
 def _text(message: Message) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast, get_args
 
 from passdown.broker.core.state import State
-from passdown.broker.schemas import command_examples, event_examples, examples
+from passdown.broker.schemas import command_examples, event_examples, examples, outgoing_examples
 from passdown.contracts import commands, replies
 from passdown.contracts.events import Event, Logged
+from passdown.contracts.outgoing import OutcomeEvent, Outgoing, StatusEvent
 from passdown.contracts.pack import Pack
 from passdown.contracts.plans import Plan
 from passdown.contracts.problems import Problem
@@ -39,6 +40,15 @@ def messages() -> list[Message]:
         *_family("events", Event, event_examples.EVENTS),
         *_union("return", Return, examples.RETURNS, "What one claim gives back: one of four results."),
         *_union("command", commands.Body, command_examples.COMMANDS, "What can be asked of a session."),
+        Message(
+            "outgoing",
+            Outgoing,
+            outgoing_examples.OUTGOING,
+            "Outgoing",
+            "What is told outside about a session: a CloudEvent, one of two.",
+        ),
+        Message("outgoing/status", StatusEvent, outgoing_examples.OUTGOING[:1]),
+        Message("outgoing/outcome", OutcomeEvent, outgoing_examples.OUTGOING[1:]),
         *_union("reply", replies.Reply, command_examples.REPLIES, "What a command answered."),
     ]
 

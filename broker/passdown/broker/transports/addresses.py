@@ -94,8 +94,10 @@ class Transport:
 
 
 def shown_address(url: str) -> str:
-    """Return an address as logs and errors may show it: without user name and password."""
-    return re.sub(r"://[^/]*@", "://…@", url)
+    """Return an address, or a text with one, as logs and errors may show it: without user name and password."""
+    # What is a slash in a password ends the host for those who parse: it must not show for that.
+    hidden = re.sub(r"((?:redis|amqp)s?://)\S*@", r"\1…@", url)
+    return re.sub(r"://[^/]*@", "://…@", hidden)
 
 
 def store_path(url: str) -> str:

@@ -6,6 +6,7 @@ Messages that must arrive lie on durable quorum queues, and what is returned to 
 
 from typing import Any
 
+import amqp
 import kombu
 
 DEAD = "passdown.dead"
@@ -27,6 +28,32 @@ _QUORUM: dict[str, Any] = {
 def lasting(name: str) -> kombu.Queue:
     """Return a queue whose messages must arrive."""
     return kombu.Queue(name, routing_key=name, durable=True, queue_arguments=dict(_QUORUM))
+
+
+def theirs(name: str) -> kombu.Queue:
+    """Return a queue of somebody else, as it is made where there is none."""
+    return kombu.Queue(name, routing_key=name, durable=True, queue_arguments={"x-queue-type": "quorum"})
+
+
+def is_theirs(what: object) -> bool:
+    """Whether a queue is one of `theirs`."""
+    return isinstance(what, kombu.Queue) and what.queue_arguments == {"x-queue-type": "quorum"}
+
+
+def declare_theirs(queue: kombu.Queue, channel: Any) -> None:
+    """Make a queue where there is none; one that is there, or is its owner's alone, may be sent to as it is.
+
+    What RabbitMQ refuses closes its channel, so that each try has one of its own.
+    """
+    trying = channel.connection.channel()
+    try:
+        queue.bind(trying).queue_declare(passive=True)
+    except amqp.NotFound:
+        trying = channel.connection.channel()
+        queue.bind(trying).declare()
+    except amqp.ResourceLocked:
+        return
+    trying.close()
 
 
 def hints(name: str, *, expires_s: float | None = None) -> kombu.Queue:

@@ -1,20 +1,19 @@
 """The log, event by event: as lines to read, and folded to prove the stored state (rule 6)."""
 
-from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
 
 from passdown.broker.cli.views.sentences import sentence
 from passdown.broker.cli.words import brief
+from passdown.broker.controller import no_session
 from passdown.broker.core.evolve import evolve
 from passdown.broker.core.state import State
-from passdown.broker.stores.base import Store
-from passdown.contracts.codec import Wire, decode_any, digest, encode
-from passdown.contracts.errors import ContractError, NotFound
+from passdown.broker.logbook import Readable, events, read_logged
+from passdown.contracts.codec import Wire, digest, encode
+from passdown.contracts.errors import ContractError
 from passdown.contracts.events import Logged
 
-_PAGE = 500
 #: How many differing places are named.
 _DIFFERENCES = 5
 
@@ -47,22 +46,6 @@ class Proof(Wire, frozen=True, kw_only=True):
         return not self.problems
 
 
-def events(store: Store, session_id: str, *, after: int = 0, until: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes of a log in order, from the event after `after`, up to `until`."""
-    while until is None or after < until:
-        limit = _PAGE if until is None else min(_PAGE, until - after)
-        page = store.events(session_id, after=after, limit=limit)
-        if not page:
-            return
-        yield from page
-        after += len(page)
-
-
-def read_logged(raw: bytes) -> Logged:
-    """Return a logged event."""
-    return cast("Logged", decode_any(raw, Logged, what="log"))
-
-
 def transition(logged: Logged) -> Transition:
     """Return an event as a line to read."""
     name = type(logged.event).__name__
@@ -72,11 +55,11 @@ def transition(logged: Logged) -> Transition:
 class Replay:
     """Folds one session's log and holds the outcome against the stored state."""
 
-    def __init__(self, store: Store, session_id: str) -> None:
+    def __init__(self, store: Readable, session_id: str) -> None:
         """Read the state first: events that come later are not part of the proof. Raises NotFound."""
         loaded = store.load(session_id)
         if loaded.state is None:
-            raise NotFound("session", session_id)
+            raise no_session(session_id, loaded.removed)
         self._store = store
         self._session_id = session_id
         self._stored = loaded.state
@@ -133,7 +116,7 @@ class Replay:
         return [] if folded == self._stored else differences(self._stored, folded)
 
 
-def prove(store: Store, session_id: str) -> Proof:
+def prove(store: Readable, session_id: str) -> Proof:
     """Fold a session's log and compare. Raises NotFound."""
     replay = Replay(store, session_id)
     for _ in replay:

@@ -1,0 +1,182 @@
+"""A pool's child processes: each with a runtime of its own, opened after the fork, when it is first needed.
+
+Celery forks them, gives them doorbells and replaces one that dies; all else is seen to here. A child that
+is told to stop (SIGTERM) takes nothing any more, lets what runs finish within the grace, hands back the
+rest, and ends; it does the same when its parent is gone. Told a second time it ends on the spot.
+"""
+
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, NamedTuple, cast
+
+import billiard
+import structlog
+from celery import signals
+
+from passdown.agents.limits import Stuck
+from passdown.agents.runtime import Runtime
+from passdown.broker.draining import Ring
+from passdown.broker.signals import end_within, on_signals
+from passdown.contracts.errors import PassdownError
+
+_log = structlog.get_logger("passdown.worker")
+
+#: The exit status of a process that ends because an agent goes on beyond its time limit.
+STUCK_STATUS = 75
+#: How often a process looks whether its parent is still there (seconds).
+_WATCH_EVERY = 1.0
+#: How long a child may take to hand back and to end, beyond its grace (seconds).
+_END_WITHIN = 15.0
+#: How long a child that has handed back all waits to be ended by its parent (seconds).
+_LEAVE_WITHIN = 2.0
+
+
+class Opened(NamedTuple):
+    """A runtime, and what lets go of all that it stands on."""
+
+    runtime: Runtime
+    close: Callable[[], None]
+
+
+#: Opens a runtime in this process. It is given what to do about agents that are stuck.
+Open = Callable[[Callable[[Stuck], None]], Opened]
+
+
+class Children:
+    """Stands where a runtime does: in a child it runs drains, in the parent it tells the children to stop."""
+
+    def __init__(self, opening: Open, *, grace_s: float) -> None:
+        self._open = opening
+        self._grace_s = grace_s
+        self._child: _Child | None = None
+        #: Said by the parent; a child that is forked later finds it said.
+        self._closed = False
+
+    def drain(self, role: str, ring: Ring) -> bool:
+        """In a child: answer a doorbell. Where the store is away that is logged, and the tick rings again."""
+        if self._closed or (self._child and self._child.told):
+            return False
+        if self._child is None:
+            self._child = _Child(self._open, self._grace_s)
+        try:
+            return self._child.runtime().drain(role, ring)
+        except PassdownError as error:
+            _log.warning("worker.child_without_store", role=role, error=str(error))
+            return False
+
+    def close(self) -> None:
+        """In the parent: tell each child to stop, and those that are still to be forked."""
+        self._closed = True
+        for child in _living():
+            _tell(child.pid, signal.SIGTERM)
+
+    def stop(self, grace_seconds: float) -> None:
+        """In the parent: wait until all children have ended, and end those that do not."""
+        self.close()
+        ends = time.monotonic() + grace_seconds + _END_WITHIN
+        while _living() and time.monotonic() < ends:
+            time.sleep(0.02)
+        for child in _living():
+            _log.error("worker.child_killed", child=child.pid, why="it was told to stop and did not")
+            _tell(child.pid, signal.SIGKILL)
+
+
+def _living() -> list[Any]:
+    return cast("list[Any]", cast("Any", billiard).active_children())
+
+
+def _tell(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+class _Child:
+    """What a child process is, from its first drain on. Made in its main thread."""
+
+    def __init__(self, opening: Open, grace_s: float) -> None:
+        self._open = opening
+        self._grace_s = grace_s
+        self._opened: Opened | None = None
+        self._told = threading.Event()
+        self._ended = threading.Lock()
+        # Never left: this process hears signals this way until its end.
+        self._hearing = ExitStack()
+        self._hearing.enter_context(on_signals(self._heard, (signal.SIGTERM,)))
+        watch_parent(self.tell, self._told)
+        signals.worker_process_shutdown.connect(self._let_go, weak=False)
+
+    @property
+    def told(self) -> bool:
+        """Whether this child was told to stop."""
+        return self._told.is_set()
+
+    def runtime(self) -> Runtime:
+        """Return this child's runtime; raises PassdownError where it cannot be opened now."""
+        if self._opened is None:
+            self._opened = self._open(self._stuck)
+            if self._told.is_set():
+                self._opened.runtime.close()
+        return self._opened.runtime
+
+    def _heard(self, number: int) -> None:
+        if self._told.is_set():
+            os._exit(128 + number)
+        self.tell()
+
+    def tell(self) -> None:
+        """Have this child hand back what it holds, and end."""
+        self._told.set()
+        threading.Thread(target=self._end, name="passdown-child-end", daemon=True).start()
+
+    def _end(self) -> None:
+        end_within(self._grace_s + _END_WITHIN, 1, "it was told to stop, and did not get to its end")
+        self._let_go(grace_s=self._grace_s)
+        end_within(_LEAVE_WITHIN, 0)
+
+    def _let_go(self, grace_s: float = 0.0, **_: object) -> None:
+        """Hand back what is held; at the regular end of a child that is nothing."""
+        with self._ended:
+            opened, self._opened = self._opened, None
+        if opened:
+            opened.runtime.stop(grace_s)
+            opened.close()
+
+    def _stuck(self, stuck: Stuck) -> None:
+        """A child that is stuck is of no use: what it still holds is handed back, and it is replaced."""
+        _log.error("worker.child_stuck", child=os.getpid(), **stuck._asdict())
+        if self._opened:
+            self._opened.runtime.release_all("its worker is stuck")
+        os._exit(STUCK_STATUS)
+
+
+def watch_parent(orphaned: Callable[[], None], told: threading.Event) -> None:
+    """Call `orphaned` once the parent of this process is gone, unless `told` is set: it would go on unseen."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while not told.wait(_WATCH_EVERY):
+            if os.getppid() != parent:
+                _log.warning("worker.orphaned", pid=os.getpid())
+                orphaned()
+                return
+
+    threading.Thread(target=watch, name="passdown-parent", daemon=True).start()
+
+
+def guard(seconds: float | None) -> None:
+    """End this process in so many seconds, unless told otherwise before (None).
+
+    A thread of C does it, which needs no interpreter: an agent that never lets go of that stops all others.
+    """
+    if seconds is None:
+        faulthandler.cancel_dump_traceback_later()
+    else:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__ or 2)

@@ -1,0 +1,328 @@
+#!lua
+-- One atomic step of a session. → {'c', version, now, role to ring for …}, {'r', reply}, {'s', version, clash}
+--
+-- It is not written where the memory is full: it makes the log longer.
+-- At most: 1000 events, 1000 due entries, 1000 tickets.
+
+local c = cmsgpack.unpack(ARGV[3])
+local session_id, command, digest, expected, catalog = c[1], c[2], c[3], c[4], c[5]
+local events, queue, lease, dues, tickets = c[15], c[16], c[17], c[18], c[19]
+
+local function fault()
+  if #c ~= 21 or not words(session_id, command, digest, c[6], c[7], c[8], c[9], c[10], c[12], c[21]) then
+    return 'a commit of another form'
+  end
+  if #digest ~= 16 or #c[9] ~= 24 or session_id == '' then
+    return 'a digest or an id of another length'
+  end
+  if not (natural(expected) and whole(catalog) and natural(c[11]) and natural(c[13]) and natural(c[14])
+      and natural(c[20])) then
+    return 'a number that is none'
+  end
+  if type(events) ~= 'table' or #events > 1000 or not words(unpack(events)) then
+    return 'more than 1000 events'
+  end
+  if type(queue) == 'table' then
+    if #queue ~= 6 or not words(queue[1], queue[6]) or not (natural(queue[2]) and natural(queue[3])
+        and whole(queue[4]) and natural(queue[5])) then
+      return 'a pack of another form'
+    end
+  elseif queue ~= '' and queue ~= 'withdraw' then
+    return 'a pack of another form'
+  end
+  if type(lease) == 'table' then
+    if #lease ~= 3 or not words(lease[1], lease[2]) or not natural(lease[3]) then
+      return 'a lease of another form'
+    end
+  elseif lease ~= '' and lease ~= 'end' and lease ~= 'cancel' and lease ~= 'tell' then
+    return 'a lease of another form'
+  end
+  if dues then
+    if #dues > 1000 then
+      return 'more than 1000 due entries'
+    end
+    for _, due in ipairs(dues) do
+      if #due ~= 4 or not words(due[1], due[2]) or not (whole(due[3]) and natural(due[4])) then
+        return 'a due entry of another form'
+      end
+    end
+  end
+  if tickets then
+    if #tickets > 1000 then
+      return 'more than 1000 tickets'
+    end
+    for _, ticket in ipairs(tickets) do
+      if #ticket ~= 4 or not (natural(ticket[1]) and natural(ticket[3])) or not words(ticket[2], ticket[4])
+          or #ticket[2] ~= 6 then
+        return 'a ticket of another form'
+      end
+    end
+  end
+  return nil
+end
+
+local wrong = fault()
+if wrong then
+  return refuse(wrong)
+end
+
+-- -- compare -------------------------------------------------------------------------------------------------
+
+local key = BASE .. 'session:' .. session_id
+local got = call('HMGET', key, 'h', 'c' .. command, 'q', 'l', 'd', 't')
+local head = got[1] and head_of(got[1])
+local recorded = got[2]
+if not head then
+  local left = call('HGET', BASE .. 'gone', session_id)
+  if left then
+    left = cmsgpack.unpack(left)
+    if left[2] ~= command then
+      return {'s', 0, 0}
+    end
+    recorded = left[3]
+  end
+end
+if recorded then
+  if string.sub(recorded, 1, 16) == digest then
+    return {'r', string.sub(recorded, 17)}
+  end
+  return {'s', head and head.version or 0, 1}
+end
+if (head and head.version or 0) ~= expected or (catalog >= 0 and catalog ~= catalog_version()) then
+  return {'s', head and head.version or 0, 0}
+end
+
+-- -- write ---------------------------------------------------------------------------------------------------
+
+local now = read_clock()
+local old_queue = got[3] and cmsgpack.unpack(got[3])
+local old_lease = got[4] and cmsgpack.unpack(got[4])
+local old_dues = got[5] and cmsgpack.unpack(got[5]) or {}
+local old_tickets = got[6] and cmsgpack.unpack(got[6]) or {}
+local old_head = head
+head = {
+  version = expected + #events,
+  n = head and head.n or call('HINCRBY', META, 'sessions', 1),
+  opened_at = c[13],
+  told = head and head.told or 0,
+  upto = head and head.upto or 0,
+  ended = c[11],
+  filed = c[9],
+  opener = head and head.opener or command,
+}
+local sets = {'r', c[8], 's', c[6], 'c' .. command, digest .. c[7]}
+local drops = {}
+local handle = handle_of(head.n, session_id)
+
+local function keep(field, value)
+  sets[#sets + 1] = field
+  sets[#sets + 1] = value
+end
+
+local function drop(field)
+  drops[#drops + 1] = field
+end
+
+local function unqueue()
+  local role = old_queue[1]
+  if call('ZREM', BASE .. 'ready:' .. role, handle) == 0 then
+    call('ZREM', BASE .. 'waiting:' .. role, handle)
+  end
+  call('ZREM', BASE .. 'queued:' .. role, handle)
+  if old_queue[8] > 0 then
+    vacate('R', session_id, role, old_queue[7])
+  end
+end
+
+local function enqueue()
+  local role, score = queue[1], now - queue[4]
+  call('ZADD', BASE .. 'ready:' .. role, text(score), handle)
+  call('ZADD', BASE .. 'queued:' .. role, text(now), handle)
+  call('ZADD', BASE .. 'roles', 'LT', '0', role)
+  keep('q', cmsgpack.pack({role, score, queue[2], queue[3], queue[5], now, c[12], 0, ''}))
+  keep('p' .. text(queue[2]) .. '/' .. text(queue[3]), queue[6])
+end
+
+local function release_lease()
+  if old_lease[4] == 'told' then
+    call('ZREM', BASE .. 'over', session_id)
+  else
+    call('ZREM', BASE .. 'leases', session_id)
+    vacate('L', session_id, old_lease[2], old_lease[3])
+  end
+end
+
+local function begin_lease()
+  if old_lease then
+    release_lease()
+  end
+  local runs_out = now + lease[3]
+  call('ZADD', BASE .. 'leases', text(runs_out), session_id)
+  occupy('L', session_id, lease[2], c[12], '+inf')
+  keep('l', cmsgpack.pack({lease[1], lease[2], c[12], 'held', runs_out, lease[3], (jumps_known())}))
+end
+
+local function turn_lease()
+  if lease == 'end' then
+    release_lease()
+    drop('l')
+  elseif old_lease[4] ~= 'told' then
+    if lease == 'tell' then
+      settle_jumps(old_lease, jumps_known())
+      release_lease()
+      call('ZADD', BASE .. 'over', text(old_lease[5]), session_id)
+    end
+    old_lease[4] = lease == 'tell' and 'told' or 'cancelled'
+    keep('l', cmsgpack.pack(old_lease))
+  end
+end
+
+-- Entries that are named again keep their time, and their reservation, where they were reckoned twice.
+local function replace_dues()
+  local before, after = {}, {}
+  for _, due in ipairs(old_dues) do
+    before[due[1] .. '\0' .. due[2]] = due
+  end
+  for _, due in ipairs(dues) do
+    local name, due_at = due[1] .. '\0' .. due[2], now + due[4]
+    local was = before[name]
+    local entry = {due[1], due[2], due[3], due_at}
+    if was and was[3] == due[3] and (math.abs(was[4] - due_at) <= 100 or (was[4] <= now and due_at <= now)) then
+      entry = was
+    else
+      if was then
+        call('ZREM', BASE .. 'dues', due_member(session_id, was))
+      end
+      call('ZADD', BASE .. 'dues', text(due_at), due_member(session_id, entry))
+    end
+    before[name] = nil
+    after[#after + 1] = entry
+  end
+  for _, due in pairs(before) do
+    call('ZREM', BASE .. 'dues', due_member(session_id, due))
+  end
+  old_dues = after
+  if #after > 0 then
+    keep('d', cmsgpack.pack(after))
+  elseif got[5] then
+    drop('d')
+  end
+end
+
+local function ticket_places(ticket)
+  local place = struct.pack('>I6I5I4', ticket[3], head.n, ticket[1]) .. session_id
+  return '\0\0\0\0\0\0' .. place, ticket[2] .. place
+end
+
+local function replace_tickets()
+  for _, ticket in ipairs(old_tickets) do
+    call('ZREM', BASE .. 'tickets', ticket_places(ticket))
+  end
+  for _, ticket in ipairs(tickets) do
+    local all, of_queue = ticket_places(ticket)
+    call('ZADD', BASE .. 'tickets', '0', all, '0', of_queue)
+  end
+  old_tickets = tickets
+  if #tickets > 0 then
+    keep('t', cmsgpack.pack(tickets))
+  elseif got[6] then
+    drop('t')
+  end
+end
+
+-- Move the session in the index where it is found by something else from here on.
+local function file()
+  local gone, new = {}, {}
+  for which = 1, 4 do
+    local place = place_of(head, which, session_id)
+    local was = old_head and place_of(old_head, which, session_id)
+    if place ~= was then
+      gone[#gone + 1] = was or nil
+      new[#new + 1] = '0'
+      new[#new + 1] = place
+      if which == 1 then
+        call('SADD', BASE .. 'statuses', c[10])
+      end
+    end
+  end
+  if #gone > 0 then
+    call('ZREM', BASE .. 'index', unpack(gone))
+  end
+  if #new > 0 then
+    call('ZADD', BASE .. 'index', unpack(new))
+  end
+end
+
+if queue ~= '' then
+  if old_queue then
+    unqueue()
+  end
+  if queue == 'withdraw' then
+    if old_queue then
+      drop('q')
+    end
+  else
+    enqueue()
+  end
+end
+if type(lease) == 'table' then
+  begin_lease()
+elseif lease ~= '' and old_lease then
+  turn_lease()
+end
+if dues and (#dues > 0 or #old_dues > 0) then
+  replace_dues()
+end
+if tickets and (#tickets > 0 or #old_tickets > 0) then
+  replace_tickets()
+end
+if c[20] == 1 then
+  head.upto = head.version
+  -- Where something is to be told already, or somebody is telling it, it keeps its place.
+  call('ZADD', BASE .. 'tell', 'NX', text(now), session_id)
+end
+file()
+if #events > 0 then
+  call('RPUSH', BASE .. 'log:' .. session_id, unpack(events))
+end
+keep('h', head_bytes(head))
+call('HSET', key, unpack(sets))
+if #drops > 0 then
+  call('HDEL', key, unpack(drops))
+end
+
+local queued = type(queue) == 'table' or (queue == '' and old_queue)
+local claimed = type(lease) == 'table' or (old_lease and old_lease[4] ~= 'told' and lease ~= 'end')
+if head.ended == 1 and not queued and not claimed and #old_dues == 0 and #old_tickets == 0
+    and head.told >= head.upto then
+  call('ZADD', BASE .. 'ended', text(c[14]), session_id)
+elseif old_head and old_head.ended == 1 then
+  call('ZREM', BASE .. 'ended', session_id)
+end
+
+-- -- ring ----------------------------------------------------------------------------------------------------
+
+local answer = {'c', head.version, now}
+local filled = type(queue) == 'table' and queue[1] or nil
+
+-- A role that the same call takes from is not rung for: the take says whether packs remain.
+local function ring(role, made_room)
+  if role == c[21] or (bell_of(role)) > now or (made_room and role ~= filled and not has_ready(role, now)) then
+    return
+  end
+  local _, backoff = bell_of(role)
+  set_bell(role, now + RUNG_MS, backoff)
+  answer[#answer + 1] = role
+end
+
+if filled then
+  ring(filled, false)
+end
+-- `cancel` leaves the standing that a claim had; so does `tell`, but for the word itself.
+if (lease == 'end' or lease == 'tell') and got[4] and cmsgpack.unpack(got[4])[4] ~= 'told' then
+  ring(old_lease[2], true)
+end
+if queue ~= '' and old_queue and old_queue[8] > 0 and type(lease) ~= 'table' then
+  ring(old_queue[1], true)
+end
+return answer

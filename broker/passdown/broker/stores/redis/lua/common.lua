@@ -1,0 +1,200 @@
+-- What all scripts share; it is put between a script's first line and the rest of it.
+--
+-- KEYS[1] is the shard's `meta`, the other keys are derived from it and carry the same tag. ARGV[1] is the
+-- time to go by (empty: the server's own), ARGV[2] how far the mark of the clock may lag (milliseconds),
+-- ARGV[3] what the script is about, as MessagePack. A script looks at all of that before it compares, and
+-- compares before it writes, for what it wrote stays where it fails.
+--
+-- A session is a hash:
+--   h  its head, see `head_of`          r  its row, which only the client reads
+--   s  its state                        p<step>/<attempt>  the pack of that attempt
+--   c<command id>  the digest of the command's content (16 bytes), and its reply
+--   q  its place in the queue: role, score, step, attempt, solo, queued at, task, reserved until, why
+--   l  its claim: claim id, role, task, standing, runs out, length, jumps of the clock that it knows
+--   d  its due entries: {kind, subject, at, due at} each
+--   t  its open tickets: {number, index of the queue, opened at, row} each
+--   #<name>  what is only counted
+
+local call = redis.call
+local BASE = string.sub(KEYS[1], 1, -5)
+local META = KEYS[1]
+
+-- A commit's ring counts for so long; the tick's get at most so far apart (milliseconds).
+local RUNG_MS = 5000
+local MOST_BACKOFF_MS = 60000
+-- Whole numbers above this are not told apart.
+local MOST_WHOLE = 9007199254740991
+
+local function whole(value)
+  return type(value) == 'number' and value == math.floor(value) and value >= -MOST_WHOLE and value <= MOST_WHOLE
+end
+
+local function natural(value)
+  return whole(value) and value >= 0
+end
+
+local function words(...)
+  for _, value in ipairs({...}) do
+    if type(value) ~= 'string' then
+      return false
+    end
+  end
+  return true
+end
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+local function refuse(why)
+  return redis.error_reply('PASSDOWN ' .. why)
+end
+
+-- Return the wall's time (milliseconds).
+local function wall()
+  if ARGV[1] ~= '' then
+    return tonumber(ARGV[1])
+  end
+  local time = call('TIME')
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- Return the store's time, which never goes back behind its mark: after a step of the wall it simply goes on.
+local function look_at_clock()
+  local marks = call('HMGET', META, 'mark', 'offset')
+  return math.max(wall() + tonumber(marks[2] or 0), tonumber(marks[1] or 0))
+end
+
+-- The same, and note it where the mark lags too far behind.
+local function read_clock()
+  local marks = call('HMGET', META, 'mark', 'offset')
+  local mark, offset = tonumber(marks[1] or 0), tonumber(marks[2] or 0)
+  local now = wall() + offset
+  if now < mark then
+    call('HSET', META, 'offset', text(offset + mark - now))
+    return mark
+  end
+  if now - mark >= tonumber(ARGV[2]) then
+    call('HSET', META, 'mark', text(now))
+  end
+  return now
+end
+
+local function catalog_version()
+  return tonumber(call('HGET', BASE .. 'catalog', 'version') or 0)
+end
+
+-- A head: version, number, opened at, told up to, to be told up to, ended, what it is found by (four times six
+-- bytes: status, plan, task, task's name), and the id of the command that opened it.
+local HEAD = '>I6I6I6I6I6B'
+
+local function head_of(bytes)
+  local head = {}
+  head.version, head.n, head.opened_at, head.told, head.upto, head.ended = struct.unpack(HEAD, bytes)
+  head.filed = string.sub(bytes, 32, 55)
+  head.opener = string.sub(bytes, 56)
+  return head
+end
+
+local function head_bytes(head)
+  return struct.pack(HEAD, head.version, head.n, head.opened_at, head.told, head.upto, head.ended)
+    .. head.filed .. head.opener
+end
+
+-- How a session is called in the queues: of one score the one that was opened first comes first.
+local function handle_of(n, session_id)
+  return string.format('%012.0f', n) .. session_id
+end
+
+-- Where a session stands in the index under one of the four things that it is found by.
+local function place_of(head, which, session_id)
+  return string.sub(head.filed, which * 6 - 5, which * 6)
+    .. struct.pack('>I6I5', head.opened_at, head.n) .. session_id
+end
+
+local function due_member(session_id, due)
+  return session_id .. '\0' .. due[1] .. '\0' .. text(due[3]) .. '\0' .. due[2]
+end
+
+-- -- what runs at once ---------------------------------------------------------------------------------------
+
+local function occupy(kind, session_id, role, task, score)
+  call('ZADD', BASE .. 'busy:' .. role, score, kind .. session_id)
+  call('ZADD', BASE .. 'busy-task:' .. task, score, kind .. session_id)
+end
+
+local function vacate(kind, session_id, role, task)
+  call('ZREM', BASE .. 'busy:' .. role, kind .. session_id)
+  call('ZREM', BASE .. 'busy-task:' .. task, kind .. session_id)
+end
+
+-- -- the queue -----------------------------------------------------------------------------------------------
+
+-- Put packs back that were reserved or postponed till now, at most so many; return how many that were.
+local function free_packs(role, now, most)
+  local waiting = BASE .. 'waiting:' .. role
+  local handles = call('ZRANGEBYSCORE', waiting, '-inf', text(now), 'LIMIT', '0', text(most))
+  for _, handle in ipairs(handles) do
+    local session_id = string.sub(handle, 13)
+    local key = BASE .. 'session:' .. session_id
+    local queue = cmsgpack.unpack(call('HGET', key, 'q'))
+    if queue[8] > 0 then
+      vacate('R', session_id, role, queue[7])
+      queue[8] = 0
+      call('HSET', key, 'q', cmsgpack.pack(queue))
+    end
+    call('ZREM', waiting, handle)
+    call('ZADD', BASE .. 'ready:' .. role, text(queue[2]), handle)
+  end
+  return #handles
+end
+
+-- Return whether the role has a pack that may be taken now, limits aside.
+local function has_ready(role, now)
+  if call('EXISTS', BASE .. 'ready:' .. role) == 1 then
+    return true
+  end
+  return #call('ZRANGEBYSCORE', BASE .. 'waiting:' .. role, '-inf', text(now), 'LIMIT', '0', '1') > 0
+end
+
+-- -- doorbells -----------------------------------------------------------------------------------------------
+
+-- Return until when a role counts as rung, and how far apart the tick's rings are by now.
+local function bell_of(role)
+  local bell = call('HGET', BASE .. 'bells', role)
+  if not bell then
+    return 0, 0
+  end
+  local rung_until, backoff = string.match(bell, '^(%d+) (%d+)$')
+  return tonumber(rung_until), tonumber(backoff)
+end
+
+local function set_bell(role, rung_until, backoff)
+  call('HSET', BASE .. 'bells', role, text(rung_until) .. ' ' .. text(backoff))
+end
+
+-- -- the clock's jumps ---------------------------------------------------------------------------------------
+
+-- Return the jumps that leases are postponed by: how many there ever were, and the last ones as {before, amount}.
+local function jumps_known()
+  local kept = call('HMGET', META, 'jumps', 'jumped')
+  if not kept[1] then
+    return 0, {}
+  end
+  return tonumber(kept[1]), cmsgpack.unpack(kept[2])
+end
+
+-- Postpone a lease by the jumps that came after it was set; return whether there were any it did not know.
+local function settle_jumps(lease, count, jumps)
+  if lease[7] == count then
+    return false
+  end
+  for number = math.max(lease[7], count - #jumps) + 1, count do
+    local jump = jumps[#jumps - (count - number)]
+    if lease[5] - lease[6] <= jump[1] then
+      lease[5] = lease[5] + jump[2]
+    end
+  end
+  lease[7] = count
+  return true
+end
