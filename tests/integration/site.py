@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from passdown.broker.client import Broker, Session
+from passdown.broker.pool import Kind
 from passdown.broker.worker import WorkerSpec
 from passdown.contracts.codec import encode
 from passdown.contracts.plans import Backoff, Grant, Level, Next, Plan, Returns, Stage
@@ -68,13 +69,16 @@ class Site:
         self.broker = Broker.connect(self.store, by="user:producer")
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def spec(self, roles: list[str], *, concurrency: int = 4, grace_s: float = 5.0) -> str:
+    def spec(
+        self, roles: list[str], *, concurrency: int = 4, grace_s: float = 5.0, pool: Kind = "threads"
+    ) -> str:
         """Return a worker's specification as text."""
         spec = WorkerSpec(
             store=self.store,
             roles=roles,
             modules=[DESK],
             concurrency=concurrency,
+            pool=pool,
             grace_s=grace_s,
             log_level="warning",
         )
@@ -98,7 +102,7 @@ class Site:
         self._processes.append(process)
         return process
 
-    def worker(self, *roles: str, **options: float) -> subprocess.Popen[bytes]:
+    def worker(self, *roles: str, **options: float | Kind) -> subprocess.Popen[bytes]:
         """Start a worker without anybody who watches it."""
         return self.start("passdown.broker.worker", self.spec(list(roles or ROLES), **options))  # type: ignore[arg-type]
 

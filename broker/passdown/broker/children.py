@@ -57,6 +57,8 @@ class Children:
         self._child: _Child | None = None
         #: Said by the parent; a child that is forked later finds it said.
         self._closed = False
+        #: The children that were told: a second time would end them on the spot.
+        self._told: set[int] = set()
 
     def drain(self, role: str, ring: Ring) -> bool:
         """In a child: answer a doorbell. Where the store is away that is logged, and the tick rings again."""
@@ -74,7 +76,9 @@ class Children:
         """In the parent: tell each child to stop, and those that are still to be forked."""
         self._closed = True
         for child in _living():
-            _tell(child.pid, signal.SIGTERM)
+            if child.pid not in self._told:
+                self._told.add(child.pid)
+                _tell(child.pid, signal.SIGTERM)
 
     def stop(self, grace_seconds: float) -> None:
         """In the parent: wait until all children have ended, and end those that do not."""
@@ -106,12 +110,13 @@ class _Child:
         self._grace_s = grace_s
         self._opened: Opened | None = None
         self._told = threading.Event()
+        self._leaving = False
         self._ended = threading.Lock()
         # Never left: this process hears signals this way until its end.
         self._hearing = ExitStack()
         self._hearing.enter_context(on_signals(self._heard, (signal.SIGTERM,)))
         watch_parent(self.tell, self._told)
-        signals.worker_process_shutdown.connect(self._let_go, weak=False)
+        signals.worker_process_shutdown.connect(self._leave, weak=False)
 
     @property
     def told(self) -> bool:
@@ -127,6 +132,8 @@ class _Child:
         return self._opened.runtime
 
     def _heard(self, number: int) -> None:
+        if self._leaving:
+            return  # Celery says so to a child that ends of itself
         if self._told.is_set():
             os._exit(128 + number)
         self.tell()
@@ -138,11 +145,15 @@ class _Child:
 
     def _end(self) -> None:
         end_within(self._grace_s + _END_WITHIN, 1, "it was told to stop, and did not get to its end")
-        self._let_go(grace_s=self._grace_s)
+        self._let_go(self._grace_s)
         end_within(_LEAVE_WITHIN, 0)
 
-    def _let_go(self, grace_s: float = 0.0, **_: object) -> None:
-        """Hand back what is held; at the regular end of a child that is nothing."""
+    def _leave(self, **_: object) -> None:
+        """At the regular end of a child nothing is held any more."""
+        self._leaving = True
+        self._let_go(0.0)
+
+    def _let_go(self, grace_s: float) -> None:
         with self._ended:
             opened, self._opened = self._opened, None
         if opened:

@@ -28,7 +28,14 @@ from passdown.broker.plans import Plan as AuthoredPlan
 from passdown.broker.plans import compile_plan, delegate_plan, load_plan
 from passdown.broker.session import Session, checked
 from passdown.broker.stores.base import Documents
-from passdown.broker.stores.queries import FindSessions, FindTickets, SessionRow, TicketRow
+from passdown.broker.stores.queries import (
+    FindQueues,
+    FindSessions,
+    FindTickets,
+    QueueRow,
+    SessionRow,
+    TicketRow,
+)
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
 from passdown.contracts.codec import check, digest_of, encode, plain
@@ -294,6 +301,10 @@ class Broker:
         """
         query = FindSessions(status=status, plan=plan, task=task, limit=_limit(limit), before=before)
         return cast("list[SessionRow]", self.app.store.find(query))
+
+    def queues(self) -> list[QueueRow]:
+        """Return each role queue on which a pack waits or runs, by its role."""
+        return cast("list[QueueRow]", self.app.store.find(FindQueues()))
 
     def tickets(
         self, *, queue: str | None = None, session_id: str | None = None, limit: int = 50

@@ -30,6 +30,7 @@ def commit_of(
         command_id=command_id,
         command_digest=command_digest,
         expected=before.seq if before else 0,
+        prev=before.head if before else "",
         events=decision.events,
         state=encode(after),
         row=_row(after),

@@ -18,6 +18,7 @@ from passdown.broker.transports import queues
 from passdown.broker.transports.addresses import Transport
 from passdown.broker.transports.carrier import Publisher
 from passdown.contracts.errors import Unavailable
+from passdown.contracts.push import role_of_pushed
 
 DRAIN_TASK = "passdown.drain"
 
@@ -30,7 +31,9 @@ _QUIET_FIRST_S, _QUIET_MOST_S = 0.25, 5.0
 #: Roles that may stand in the name of a queue as they are: those that a checked plan may name.
 _PLAIN_ROLE = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 #: Names of queues and exchanges that carry something else.
-_TAKEN = re.compile(r"(returns|events|dead|(push|probe)\..*)")
+_TAKEN = re.compile(r"(returns|events|dead|push|(push|probe)\..*)")
+#: The doorbell queue of all roles whose packs are pushed.
+PUSH_BELL = "passdown.push"
 
 _log = structlog.get_logger("passdown.doorbell")
 
@@ -48,6 +51,8 @@ def queue_name(role: str) -> str:
 
     An odd role, which might name a path, and one that would meet another queue of ours, go by their digest.
     """
+    if role_of_pushed(role) is not None:
+        return PUSH_BELL
     if _PLAIN_ROLE.fullmatch(role) and not _TAKEN.fullmatch(role):
         return f"passdown.{role}"
     return f"passdown.~{hashlib.sha256(role.encode(errors='surrogatepass')).hexdigest()[:32]}"

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from multiprocessing.sharedctypes import RawArray
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -84,7 +84,7 @@ class ProcessSlots:
     """Slots that are children of this process: one byte each in shared memory, so that one that is killed costs no count."""
 
     def __init__(self, count: int) -> None:
-        self._busy = cast("Any", RawArray("b", count))
+        self._busy = RawArray("b", count)
         signals.worker_process_init.connect(self._born, weak=False)
 
     def _born(self, **_: object) -> None:

@@ -49,7 +49,9 @@ def losing_writes(store: Store) -> list[str]:
     found: list[str] = []
     for name, digest in sorted(_catalog(store).plans.items()):
         plan = _document(store, digest, Plan)
-        found += [f"{name} stage {stage} with {tool}" for stage, tool in (_writes(plan, tools) if plan else [])]
+        found += [
+            f"{name} stage {stage} with {tool}" for stage, tool in (_writes(plan, tools) if plan else [])
+        ]
     return found
 
 

@@ -133,6 +133,8 @@ class Pool:
     def run(self) -> None:
         """Consume until `stop`; a consumer that ends by itself is started again."""
         self._idle.clear()
+        if self._kind == "solo":
+            self._app.set_current()  # in this thread, where the task runs as well
         wait = _RESTART_FIRST
         try:
             while not self._stopping.is_set():

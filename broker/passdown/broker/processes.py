@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import structlog
 
@@ -13,7 +13,10 @@ from passdown.broker.app import App, compose, when_there
 from passdown.broker.client import Broker
 from passdown.broker.gateway import DirectGateway, Limits
 from passdown.broker.modules import registry_of
-from passdown.broker.pool import Pool
+from passdown.broker.outgoing import teller_parts
+from passdown.broker.parts import Part, Parts
+from passdown.broker.pool import Kind, Pool
+from passdown.broker.push.parts import push_parts
 from passdown.broker.settings import Settings
 from passdown.broker.signals import end_within, stop_on_signals
 from passdown.broker.tick import Tick
@@ -24,18 +27,19 @@ _log = structlog.get_logger("passdown")
 
 #: How long the threads of a process may take to end after its work has ended (seconds).
 _LEAVE_WITHIN = 2.0
-_JOIN_WITHIN = 5.0
 
 
-def run_worker(settings: Settings, roles: list[str], modules: list[str], concurrency: int) -> int:
+def run_worker(settings: Settings, roles: list[str]) -> int:
     """Run a watched worker until told to stop; returns its exit status."""
     return watch_worker(
         WorkerSpec(
             store=settings.store,
             transport=settings.transport,
             roles=roles,
-            modules=modules,
-            concurrency=concurrency,
+            modules=list(settings.modules),
+            concurrency=settings.concurrency,
+            pool=cast("Kind", settings.pool),
+            grace_s=settings.worker_grace_s,
             limits=limits_of(settings),
             patience_s=settings.store_patience_s,
             log_level=settings.log_level,
@@ -51,11 +55,20 @@ def run_tick(settings: Settings) -> int:
         try:
             if when_there("tick", lambda: opened.append(_compose(settings)), stop):
                 _log.info("tick.started")
-                tick_of(opened[0], settings).run(stop)
+                return _run_parts(parts_of(opened[0], settings), stop)
         finally:
             for app in opened:
                 app.close()
     return 0
+
+
+def _run_parts(named: dict[str, Part], stop: threading.Event) -> int:
+    """Run parts until told to stop; returns the exit status: 1 where one ended by itself."""
+    parts = Parts(stop, on_fault=stop.set)
+    parts.start_all(named)
+    stop.wait()
+    parts.join()
+    return 1 if parts.faults else 0
 
 
 def run_up(settings: Settings, ready: Callable[[Broker, list[str]], None] | None = None) -> int:
@@ -77,13 +90,11 @@ def run_up(settings: Settings, ready: Callable[[Broker, list[str]], None] | None
 class Up:
     """Everything in one process, from `__enter__` to `__exit__`.
 
-    ``faults`` names the parts that ended by themselves; `on_fault` is called when one does, from its thread.
+    `on_fault` is called when a part ends by itself, from its thread.
     """
 
     def __init__(self, settings: Settings, on_fault: Callable[[], None] | None = None) -> None:
         self._settings = settings
-        self._on_fault = on_fault
-        self.faults: list[str] = []
         registry = registry_of(settings.modules)
         self.roles = sorted(registry.agents)
         self.app = _compose(settings)
@@ -99,8 +110,13 @@ class Up:
             self.app.close()
             raise
         self._stop = threading.Event()
+        self._parts = Parts(self._stop, on_fault)
         self._pool: Pool | None = None
-        self._threads: list[threading.Thread] = []
+
+    @property
+    def faults(self) -> list[str]:
+        """The parts that ended by themselves."""
+        return self._parts.faults
 
     def __enter__(self) -> Self:
         try:
@@ -115,8 +131,7 @@ class Up:
         for plan in self._settings.plans:
             ref = self.broker.register(Path(plan))
             _log.info("plan.registered", plan=str(ref))
-        tick = tick_of(self.app, self._settings)
-        self._run("tick", lambda: tick.run(self._stop))
+        self._parts.start_all(parts_of(self.app, self._settings))
         if self.roles:
             pool = self._pool = Pool(
                 self._runtime,
@@ -125,39 +140,17 @@ class Up:
                 self.roles,
                 concurrency=self._settings.concurrency,
             )
-            self._run("pool", pool.run)
-
-    def _run(self, name: str, act: Callable[[], None]) -> None:
-        thread = threading.Thread(
-            target=self._watched, args=(name, act), name=f"passdown-{name}", daemon=True
-        )
-        thread.start()
-        self._threads.append(thread)
-
-    def _watched(self, name: str, act: Callable[[], None]) -> None:
-        """A part that ends before it was told to must not go unnoticed: the rest looks alive and does nothing."""
-        try:
-            act()
-        except BaseException:  # noqa: BLE001 - there is nobody above
-            _log.exception("up.part_broken", part=name)
-        if not self._stop.is_set():
-            _log.critical("up.part_ended", part=name)
-            self.faults.append(name)
-            if self._on_fault:
-                self._on_fault()
+            self._parts.start("pool", pool.run)
 
     def __exit__(self, *_: object) -> None:
         if self._stop.is_set():
             return
         self._stop.set()
         if self._pool:
-            self._pool.stop()
+            self._pool.stop(self._settings.worker_grace_s)
         else:
             self._runtime.stop(0.0)
-        for thread in self._threads:
-            thread.join(timeout=_JOIN_WITHIN)
-            if thread.is_alive():
-                _log.warning("up.part_stuck", part=thread.name)
+        self._parts.join()
         self.broker.close()
 
 
@@ -169,6 +162,17 @@ def _compose(settings: Settings) -> App:
         events=settings.events,
         accept_effect_loss=settings.accept_effect_loss,
     )
+
+
+def parts_of(app: App, settings: Settings) -> dict[str, Part]:
+    """Return what a tick process does, by name."""
+    return {
+        "tick": tick_of(app, settings),
+        **push_parts(app.controller, app.transport, settings.push_limit),
+        **teller_parts(
+            app.store, app.transport, source=settings.events_source, most_wait_s=settings.tick_every_s
+        ),
+    }
 
 
 def tick_of(app: App, settings: Settings) -> Tick:

@@ -22,6 +22,8 @@ from passdown.contracts.outgoing import check_name
 
 CONFIG_FILE = "passdown.toml"
 PREFIX = "PASSDOWN_"
+#: In place of the archive's folder: sessions are removed, and nothing of them is kept.
+NO_ARCHIVE = "none"
 
 _PRINCIPAL = re.compile(r"[a-z]+:[^\s:][^\s]{0,119}")
 _ROLE = re.compile(r"[^\s=,]{1,100}")
@@ -52,17 +54,22 @@ def _number(low: int, high: int) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def _duration(shortest: str, longest: str) -> BeforeValidator:
-    """Accept a duration with its unit, or a timedelta, within bounds; returns seconds."""
+def _duration(shortest: str, longest: str, *, zero: str = "") -> BeforeValidator:
+    """Accept a duration with its unit, or a timedelta, within bounds; returns seconds.
+
+    With ``zero``, which says what it means, also none at all.
+    """
     low, high = seconds(shortest), seconds(longest)
     expected = f"a duration with its unit from {shortest} to {longest}"
+    if zero:
+        expected += f", or 0s: {zero}"
 
     def read(value: Any) -> float:
         try:
             found = seconds(value if isinstance(value, timedelta) else _text(value).strip())
         except (ValueError, OverflowError):
             raise _misfit(expected, value) from None
-        if not low <= found <= high:
+        if not (low <= found <= high or (zero and found == 0)):
             raise _misfit(expected, value)
         return found
 
@@ -188,6 +195,23 @@ class Settings(BaseModel):
     concurrency: Annotated[int, _number(1, 1000)] = _setting(
         "concurrency", "number", 8, "Packs that one worker process runs at once, 1 to 1000."
     )
+    pool: Annotated[str, _choice("threads", "prefork", "solo")] = _setting(
+        "pool",
+        "word",
+        "threads",
+        "What a worker runs agents in: `threads` of one process, `prefork` (as many processes, for agents that are"
+        " heavy or unsafe), or `solo` (one at a time).",
+    )
+    worker_grace_s: Annotated[float, _duration("10ms", "1d")] = _setting(
+        "worker_grace",
+        "duration",
+        10.0,
+        "How long running agents may go on when their worker is told to stop; what has not ended by then is handed"
+        " back.",
+    )
+    roles: Annotated[list[str], BeforeValidator(_list)] = _setting(
+        "roles", "list", [], "The roles that `worker` serves where its command names none."
+    )
     role_limits: Annotated[dict[str, int], BeforeValidator(_role_limits)] = _setting(
         "limits.roles",
         "role = number",
@@ -235,6 +259,26 @@ class Settings(BaseModel):
         "URI reference",
         "/passdown",
         "Whose events they are: the `source` of what a tick tells, the same for all ticks of a store.",
+    )
+    retention_s: Annotated[float, _duration("1h", "3650d", zero="for ever")] = _setting(
+        "retention",
+        "duration",
+        0.0,
+        "How long sessions are kept after their end, 1h to 3650d; then they are archived and removed. `0s`: for ever.",
+    )
+    archive: Annotated[str, BeforeValidator(_text)] = _setting(
+        "archive",
+        "folder",
+        "",
+        "Where a tick archives what it removes; the folder must be there. `none`: removed sessions are kept nowhere."
+        " Needed where `retention` is set.",
+    )
+    keep_keys_s: Annotated[float, _duration("1h", "3650d")] = _setting(
+        "keep_keys",
+        "duration",
+        604_800.0,
+        "How long submit keys are known after their sessions were removed, 1h to 3650d: the same submit, sent again"
+        " by then, opens nothing.",
     )
     modules: Annotated[list[str], BeforeValidator(_list)] = _setting(
         "modules",
@@ -377,6 +421,8 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
     """Make what a file in another folder says about paths relative to that folder."""
     if folder == Path():
         return value
+    if name == "archive" and isinstance(value, str) and value not in ("", NO_ARCHIVE):
+        return str(folder / value)
     if isinstance(value, list):
         return [_path_beside(folder, name, one) for one in cast("list[Any]", value)]
     for scheme in ("sqlite:///", "filesystem://"):

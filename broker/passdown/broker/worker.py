@@ -20,7 +20,15 @@ from passdown.agents.options import Options
 from passdown.agents.port import Hooks, no_hooks
 from passdown.agents.registry import Registry
 from passdown.agents.runtime import Runtime
-from passdown.broker.app import App, Transport, compose, open_doorbell, shown_address, transport_of, when_there
+from passdown.broker.app import (
+    App,
+    Transport,
+    compose,
+    open_doorbell,
+    shown_address,
+    transport_of,
+    when_there,
+)
 from passdown.broker.children import STUCK_STATUS, Children, Opened, guard, watch_parent
 from passdown.broker.controller import PATIENCE_S
 from passdown.broker.doorbell import Doorbell
@@ -30,6 +38,7 @@ from passdown.broker.logs import set_up_logs
 from passdown.broker.modules import registry_of
 from passdown.broker.pool import Kind, Pool
 from passdown.broker.signals import end_within, on_signals
+from passdown.broker.transports import memory
 from passdown.contracts.codec import Record, decode, encode
 from passdown.contracts.errors import ContractError, PassdownError
 
@@ -271,7 +280,7 @@ class _Serving:
 
 def require_between_processes(store: str, transport: Transport) -> None:
     """Raise ContractError where a store or a transport serves one process only."""
-    if store.endswith(":memory:") or transport.url.startswith("memory:"):
+    if store.endswith(":memory:") or transport.url.startswith(memory.SCHEME):
         raise ContractError(
             "worker", "a pool of processes needs a store and a transport that its children reach, not memory"
         )

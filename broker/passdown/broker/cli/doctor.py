@@ -64,7 +64,9 @@ def _worst(findings: list[Finding]) -> Level:
 def _show(findings: list[Finding]) -> None:
     tables.show(["", "looked at", "found"], [_row(one) for one in findings], "")
     counts = Counter(one.level for one in findings)
-    told = [Text(f"{counts[level]} {level}", style=style) for level, style in _STYLES.items() if counts[level]]
+    told = [
+        Text(f"{counts[level]} {level}", style=style) for level, style in _STYLES.items() if counts[level]
+    ]
     output.say()
     output.say(Text(", ").join(told))
 

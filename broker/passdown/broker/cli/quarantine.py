@@ -77,7 +77,7 @@ def show_command(frame: Frame, id_: int, raw: bool, as_json: bool) -> None:
     with opened(frame) as broker:
         row = _row(broker, id_)
     if raw:
-        click.get_binary_stream("stdout").write(row.body)
+        sys.stdout.buffer.write(row.body)
     elif as_json:
         output.print_json({**_described(row), "body": _text(row.body), "bodyHex": row.body.hex()})
     else:

@@ -31,6 +31,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
         "status": ("looking", "Show where a session stands and what it waits for."),
         "list": ("looking", "List sessions, newest first."),
+        "queues": ("queues", "List the role queues: what waits, what runs, since when."),
         "tickets": ("looking", "List what waits for people, oldest first."),
         "log": ("logs", "Show every transition of a session."),
         "why": ("logs", "Show what lies behind an effect: delegation, attempts, decisions, outcome."),

@@ -17,6 +17,9 @@ _MODULE = click.option(
     help="A module with agents and tools: dotted name or .py file.",
 )
 _CONCURRENCY = click.option("--concurrency", metavar="N", help="Packs that run at once, 1 to 1000.")
+_POOL = click.option(
+    "--pool", metavar="KIND", help="threads, prefork (as many processes), or solo (one at a time)."
+)
 
 
 def _settings(frame: Frame, **flags: object) -> Settings:
@@ -53,8 +56,9 @@ def up_command(
 
 
 @click.command("worker", cls=Command)
-@click.argument("roles", metavar="ROLE...", nargs=-1, required=True)
+@click.argument("roles", metavar="[ROLE...]", nargs=-1)
 @_MODULE
+@_POOL
 @_CONCURRENCY
 @click.pass_obj
 @click.pass_context
@@ -63,6 +67,7 @@ def worker_command(
     frame: Frame,
     roles: tuple[str, ...],
     modules: tuple[str, ...],
+    pool: str | None,
     concurrency: str | None,
 ) -> None:
     """Run a pool of workers for some roles.
@@ -70,11 +75,13 @@ def worker_command(
     Run as many as you like. One that dies is started again; what it held is handed on when its lease runs
     out. Ends as `up` does.
     """
-    settings = _settings(frame, modules=modules, concurrency=concurrency)
+    settings = _settings(frame, modules=modules, pool=pool, concurrency=concurrency)
     if not settings.modules:
         raise click.UsageError("a worker needs its agents: --module, or `modules` in passdown.toml", ctx)
-    names = list(dict.fromkeys(roles))
-    ctx.exit(run_worker(settings, names, list(settings.modules), settings.concurrency))
+    names = list(dict.fromkeys(roles or settings.roles))
+    if not names:
+        raise click.UsageError("a worker needs its roles: name some, or `roles` in passdown.toml", ctx)
+    ctx.exit(run_worker(settings, names))
 
 
 @click.command("tick", cls=Command)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from passdown.broker.cli import output
-from passdown.broker.cli.words import ago, clean, cut, line, when
-from passdown.broker.stores.queries import SessionRow, TicketRow
+from passdown.broker.cli.words import ago, clean, cut, line, span, when
+from passdown.broker.stores.queries import QueueRow, SessionRow, TicketRow
 
 Cell = str | Text
 
@@ -58,6 +58,21 @@ def show_sessions(rows: Sequence[SessionRow], now: int) -> None:
         for row in rows
     ]
     show(["session", "status", "changed", "task (plan, stage)"], lines, "there are no such sessions")
+
+
+def show_queues(rows: Sequence[QueueRow]) -> None:
+    """Print role queues."""
+    lines: list[list[Cell]] = [
+        [
+            clean(row.role),
+            f"{row.ready:,}",
+            f"{row.reserved:,}",
+            f"{row.running:,}",
+            span(row.oldest_ms) if row.ready or row.reserved else "-",
+        ]
+        for row in rows
+    ]
+    show(["role", "waiting", "taken", "running", "oldest waits"], lines, "no pack waits or runs")
 
 
 def show_tickets(rows: Sequence[TicketRow], now: int) -> None:

@@ -19,7 +19,10 @@ def settings_findings(loaded: Loaded, environ: Mapping[str, str]) -> list[Findin
     found = "; ".join(said) or "all are as they are by default"
     unknown = [
         Finding(
-            level="yellow", what=_WHAT, found=f"{name} is in the environment, and is no setting", advice=advice
+            level="yellow",
+            what=_WHAT,
+            found=f"{name} is in the environment, and is no setting",
+            advice=advice,
         )
         for name, advice in unknown_variables(environ).items()
     ]

@@ -44,12 +44,18 @@ def _probe(connection: kombu.Connection) -> float:
     """Return how long the probe was under way (seconds); raises what the transport raises, and TimeoutError."""
     name = f"passdown.doctor.{uuid4().hex}"
     channel: Any = connection.channel()
-    queue = kombu.Queue(name, routing_key=name, exchange=kombu.Exchange(""), auto_delete=False, durable=False)(channel)
+    queue = kombu.Queue(
+        name, routing_key=name, exchange=kombu.Exchange(""), auto_delete=False, durable=False
+    )(channel)
     queue.declare()
     try:
         began = time.monotonic()
         kombu.Producer(channel).publish(
-            b"probe", routing_key=name, exchange="", content_type="application/octet-stream", content_encoding="binary"
+            b"probe",
+            routing_key=name,
+            exchange="",
+            content_type="application/octet-stream",
+            content_encoding="binary",
         )
         while time.monotonic() - began < _PROBE_S:
             found = queue.get(no_ack=True)

@@ -8,6 +8,7 @@ from passdown.broker.findings import Examination, Finding, may_lose
 from passdown.broker.plans.durations import spell
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.queries import FindQueues, FindTickets, QueueRow, TicketRow
+from passdown.contracts.push import role_of_pushed
 
 #: Something overdue for so long (ms), or this many of one's own waits between two looks, and no tick sees to it.
 _OVERDUE_MS, _LOOKS = 10_000, 3
@@ -23,7 +24,9 @@ def tick_findings(seen: Examination, every_ms: int) -> list[Finding]:
     """Judge whether a tick runs; `every_ms` is the setting `tick_every`."""
     late = max(_OVERDUE_MS, _LOOKS * every_ms)
     run = "start one: `passdown tick` (`passdown up` has its own)"
-    asked = "no tick ever looked" if seen.asked_ms is None else f"the last tick looked {_span(seen.asked_ms)} ago"
+    asked = (
+        "no tick ever looked" if seen.asked_ms is None else f"the last tick looked {_span(seen.asked_ms)} ago"
+    )
     silent = seen.asked_ms is None or seen.asked_ms > late
     if seen.overdue_ms > late:
         found = f"something has been due for {_span(seen.overdue_ms)}, and {asked}"
@@ -35,7 +38,7 @@ def tick_findings(seen: Examination, every_ms: int) -> list[Finding]:
 
 def telling_findings(seen: Examination) -> list[Finding]:
     """Judge how much waits to be told outside."""
-    found = f"{seen.to_tell:,} sessions wait to be told of"
+    found = f"{seen.to_tell:,} sessions have news that were not told yet"
     if seen.to_tell > _MUCH_TO_TELL:
         advice = "does a tick run, and is the transport up?"
         return [Finding(level="yellow", what="outgoing events", found=found, advice=advice)]
@@ -53,10 +56,12 @@ def queue_findings(store: Store) -> list[Finding]:
 
 
 def _queue(row: QueueRow) -> Iterator[Finding]:
-    what = f"queue {row.role}"
+    pushed = role_of_pushed(row.role)
+    what = f"packs to push for {pushed}" if pushed else f"queue {row.role}"
     waits = f"{row.ready:,} wait, the oldest for {_span(row.oldest_ms)}"
     if row.ready and row.oldest_ms > _NOBODY_MS and not (row.running or row.reserved):
         advice = f"start a worker: `passdown worker {row.role} --module …`"
+        advice = "a tick pushes them: is one running, and the transport up?" if pushed else advice
         yield Finding(level="red", what=what, found=f"{waits}, and nobody takes any", advice=advice)
     elif row.ready and row.oldest_ms > _BEHIND_MS:
         found = f"{waits}, while {row.running:,} run"
@@ -69,8 +74,12 @@ def quarantine_findings(store: Store) -> list[Finding]:
     if not rows:
         return [Finding(level="green", what="quarantine", found="empty")]
     count = f"more than {MOST_LOOKED_AT}" if len(rows) > MOST_LOOKED_AT else f"{len(rows):,}"
-    found = f"{count} messages were refused; the newest: {rows[0].reason}"
-    return [Finding(level="yellow", what="quarantine", found=found, advice="`passdown quarantine list` shows them")]
+    found = f"{count} message{'s were' if len(rows) > 1 else ' was'} refused; the newest: {rows[0].reason}"
+    return [
+        Finding(
+            level="yellow", what="quarantine", found=found, advice="`passdown quarantine list` shows them"
+        )
+    ]
 
 
 def ticket_findings(store: Store) -> list[Finding]:

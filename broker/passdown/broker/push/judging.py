@@ -67,7 +67,7 @@ def judge(controller: Controller, body: bytes, content_type: str = "application/
         return Judged("fenced", str(error))
     except PassdownError as error:
         return Judged("junk", str(error))
-    except Exception as error:  # one message that nobody foresaw must not keep the others waiting
+    except Exception as error:  # noqa: BLE001 - one message that nobody foresaw must not keep the others waiting
         _log.exception("push.return_broken", bytes=len(body))
         return Judged("junk", f"it could not be judged: {error!r}")
 

@@ -51,6 +51,10 @@ class Publisher(Protocol):
         """Return how many messages nobody has fetched; raises Unavailable."""
         ...
 
+    def close(self) -> None:
+        """Let go; a later call begins anew."""
+        ...
+
 
 class Pusher:
     """Publishes what waits for the roles that it hears of. Times in seconds.
@@ -99,14 +103,18 @@ class Pusher:
         """Publish until `stop` is set."""
         looked = False
         while not stop.is_set():
-            try:
-                if not looked:
-                    self.look()
-                    looked = True
-            except Unavailable as error:
-                _log.warning("push.store_away", error=str(error))
+            looked = looked or self._look()
             self._heard.wait(self.turns())
             self._heard.clear()
+        self._publisher.close()
+
+    def _look(self) -> bool:
+        try:
+            self.look()
+        except Unavailable as error:
+            _log.warning("push.store_away", error=str(error))
+            return False
+        return True
 
     def turns(self) -> float:
         """Give each role whose turn it is one; returns how long the next is away."""

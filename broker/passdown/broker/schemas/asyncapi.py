@@ -115,7 +115,9 @@ def _operations() -> dict[str, Any]:
         "ring": _operation("send", "doorbells", "Tell a role's pool that packs wait.", "doorbell"),
         "hear": _operation("receive", "doorbells", "Take packs from the store.", "doorbell"),
         "push": {
-            **_operation("send", "pushed", "Give an attempt to a worker that may not reach the store.", "pack"),
+            **_operation(
+                "send", "pushed", "Give an attempt to a worker that may not reach the store.", "pack"
+            ),
             "reply": {
                 "channel": _ref("channels", "returns"),
                 "messages": [_ref("channels", "returns", "messages", "return")],

@@ -75,6 +75,10 @@ class Commit(Record, frozen=True, kw_only=True):
     catalog: int | None = None
     #: Something is to be told outside up to the version after: `due` hands the session out for that, until `Told`.
     tell: bool = False
+    #: Digest of the event that the first of ``events`` follows on (empty: there is none). A store that may lose what
+    #: it acknowledged keeps the digest of each session's last event and answers Stale where that is another one:
+    #: after such a loss the version alone may have come back, with another history (DESIGN §6).
+    prev: str = ""
 
 
 class Committed(Record, frozen=True, kw_only=True, tag=True):

@@ -139,3 +139,6 @@ class Transport(filesystem.Transport):
                 time.sleep(LOOK_EVERY_S)
             else:
                 return
+
+    def cut(self, _connection: Any) -> None:
+        """Do nothing: there is no connection that could hang."""

@@ -114,3 +114,6 @@ class Transport(memory.Transport):
                 house.wait_beyond(seen, left)
             else:
                 return
+
+    def cut(self, _connection: Any) -> None:
+        """Do nothing: there is no connection that could hang."""

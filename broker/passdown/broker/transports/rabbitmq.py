@@ -10,6 +10,8 @@ from typing import Any, cast
 
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
 
+from passdown.broker.transports.sockets import shut
+
 SCHEME, TLS_SCHEME = "passdown-amqp", "passdown-amqps"
 TRANSPORT_ALIASES[SCHEME] = "passdown.broker.transports.rabbitmq:Transport"
 TRANSPORT_ALIASES[TLS_SCHEME] = "passdown.broker.transports.rabbitmq:TlsTransport"
@@ -51,25 +53,45 @@ class Transport(pyamqp.Transport):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        #: When something last came from the server, `time.monotonic()`.
-        self.heard = time.monotonic()
+        self._opened: Any = None
+        self._heard = time.monotonic()
+        self._received = 0
         self._beat = 0.0
+        self._is_cut = False
+
+    def establish_connection(self) -> Any:
+        """Connect, and keep in mind what tells whether the server speaks."""
+        self._opened = super().establish_connection()
+        self._heard = time.monotonic()
+        return self._opened
+
+    @property
+    def heard(self) -> float:
+        """When something was last seen to have come from the server, `time.monotonic()`."""
+        received = getattr(self._opened, "bytes_recv", 0)
+        if received != self._received:
+            self._received, self._heard = received, time.monotonic()
+        return self._heard
 
     def drain_events(self, connection: Any, timeout: float | None = None, **_: Any) -> None:
         """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds, or a part of them.
 
         Raises an OSError where heartbeats fail to come.
         """
-        before = connection.bytes_recv
+        if self._is_cut:
+            raise ConnectionResetError("cut off, for it heard nothing any more")
         try:
             connection.drain_events(timeout=_LONGEST_S if timeout is None else min(timeout, _LONGEST_S))
         finally:
             now = time.monotonic()
-            if connection.bytes_recv != before:
-                self.heard = now
             if now - self._beat > _BEAT_EVERY_S and connection.connected:
                 self._beat = now
                 connection.heartbeat_tick(rate=2)
+
+    def cut(self, connection: Any) -> None:
+        """Have whoever reads meet a lost connection; from any thread."""
+        self._is_cut = True
+        shut(getattr(connection.transport, "sock", None))
 
 
 class TlsTransport(Transport):

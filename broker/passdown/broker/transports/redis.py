@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
+from passdown.broker.transports.sockets import shut
 from passdown.broker.transports.vetting import Junk, envelope, is_hint, tell
 
 SCHEME, TLS_SCHEME = "passdown-redis", "passdown-rediss"
@@ -136,10 +137,20 @@ class Transport(redis.Transport):
         super().__init__(*args, **kwargs)
         #: When the server last answered a pop, `time.monotonic()`.
         self.heard = time.monotonic()
+        self._is_cut = False
 
     def drain_events(self, connection: Any, timeout: float | None = None) -> None:
         """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds, or a part of them."""
+        if self._is_cut:
+            raise ConnectionResetError("cut off, for it heard nothing any more")
         super().drain_events(connection, timeout=_LONGEST_S if timeout is None else min(timeout, _LONGEST_S))
+
+    def cut(self, _connection: Any) -> None:
+        """Have whoever reads meet a lost connection; from any thread."""
+        self._is_cut = True
+        for channel in list(cast("Any", self).channels):
+            client = vars(channel).get("client")
+            shut(getattr(getattr(client, "connection", None), "_sock", None))
 
 
 class TlsTransport(Transport):

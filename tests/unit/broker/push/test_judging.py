@@ -32,6 +32,9 @@ class Out:
         del queue
         return 0
 
+    def close(self) -> None:
+        """Do nothing."""
+
 
 @pytest.fixture
 def rig() -> Rig:
@@ -173,7 +176,7 @@ def test_rule_11_junk_without_them_counts_against_nobody(
         b"[" * 5_000_000,
         b'{"sessionId":' * 2_000,
         b'{"task":"passdown.drain","id":"1","args":["x"],"kwargs":{}}',
-        '{"sessionId":"\\ud800"}'.encode(),
+        b'{"sessionId":"\\ud800"}',
     ],
 )
 def test_rule_11_what_is_no_return_at_all_goes_to_quarantine(rig: Rig, body: bytes) -> None:

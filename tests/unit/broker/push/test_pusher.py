@@ -31,6 +31,9 @@ class Queues:
         """Count messages."""
         return len(self.sent.get(queue, []))
 
+    def close(self) -> None:
+        """Do nothing."""
+
     def messages(self) -> list[dict[str, Any]]:
         """Return what was published for the role."""
         return self.sent.get(push_queue(ROLE), [])

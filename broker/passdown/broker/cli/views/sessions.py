@@ -4,11 +4,12 @@ from typing import Any
 
 from passdown.broker.cli.words import clean, many, span
 from passdown.broker.client import Broker, Session
+from passdown.broker.controller import no_session
 from passdown.broker.core.packing import granted
 from passdown.broker.core.state import Asked, Effect, Outcome, State, Ticket
 from passdown.broker.stores.queries import Beside, FindQueues, QueueRow
 from passdown.contracts.codec import Wire
-from passdown.contracts.errors import NotFound, PassdownError
+from passdown.contracts.errors import PassdownError
 from passdown.contracts.schema import Schema
 
 
@@ -102,7 +103,7 @@ def status_view(broker: Broker, session: Session) -> StatusView:
     held = broker.app.controller.load(session.id)
     state = held.state
     if state is None:
-        raise NotFound("session", session.id)
+        raise no_session(session.id, held.removed)
     missing = _missing_tools(broker, state, held.catalog)
     beside = session.beside()
     found = broker.app.store.find(FindQueues())

@@ -28,7 +28,7 @@ class Family(NamedTuple):
 #: All forms of keys. A key that is none of them is a leak.
 FAMILIES = (
     Family("meta", "hash", "", "a dozen fields: format, shards, clock, counters"),
-    Family("catalog", "hash", "", "one field for each name of a plan or tool that was ever registered"),
+    Family("catalog", "hash", "", "shard 0: one field for each name of a plan or tool ever registered; others: one field"),
     Family("documents", "hash", "", "shard 0 only; one field for each digest of a plan or tool registered"),
     Family("quarantine", "stream", "", "shard 0 only; MOST_QUARANTINED messages, the oldest goes first"),
     Family("roles", "zset", "", "one member for each role that has a pack, until `due` finds it empty"),
@@ -40,6 +40,7 @@ FAMILIES = (
     Family("busy-task", "zset", "task id", "the same of the task"),
     Family("dues", "zset", "", "one member for each due entry; a session's state bounds how many it has"),
     Family("leases", "zset", "", "one member for each claim that stands"),
+    Family("handed", "zset", "", "entries of `dues` and `leases` that a tick was handed, for as long as it said"),
     Family("over", "zset", "", "one member for each claim that is over, until its lease would have run out"),
     Family("tell", "zset", "", "one member for each session of which something is to be told"),
     Family(
@@ -72,6 +73,7 @@ class Keys:
         self.bells = f"{self.base}bells"
         self.dues = f"{self.base}dues"
         self.leases = f"{self.base}leases"
+        self.handed = f"{self.base}handed"
         self.over = f"{self.base}over"
         self.tell = f"{self.base}tell"
         self.index = f"{self.base}index"

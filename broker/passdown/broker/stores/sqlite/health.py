@@ -57,7 +57,9 @@ def _store(place: Place, facts: Facts) -> Finding:
     found = f"SQLite {sqlite3.sqlite_version}, {place.path}, format {facts.version}, one shard"
     if place.in_memory:
         advice = "work that must outlive the process needs a file: sqlite:///passdown.db"
-        return Finding(level="yellow", what="store kind", found=f"{found}: ends with its process", advice=advice)
+        return Finding(
+            level="yellow", what="store kind", found=f"{found}: ends with its process", advice=advice
+        )
     if facts.version != schema.VERSION:
         advice = f"this Passdown writes format {schema.VERSION}: restart the processes on one version"
         return Finding(level="yellow", what="store kind", found=found, advice=advice)
@@ -84,7 +86,9 @@ def _journal(facts: Facts) -> Finding:
             found=f"{found}: readers and writers wait for each other",
             advice="a write-ahead log does not work on this file system: move the file",
         )
-    return Finding(level="green", what="durability", found=f"{found}: what is acknowledged outlives a loss of power")
+    return Finding(
+        level="green", what="durability", found=f"{found}: what is acknowledged outlives a loss of power"
+    )
 
 
 def _disk(path: Path, facts: Facts) -> Finding:

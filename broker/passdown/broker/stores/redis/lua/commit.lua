@@ -19,7 +19,7 @@ local function fault()
       and natural(c[20])) then
     return 'a number that is none'
   end
-  if type(events) ~= 'table' or #events > 1000 or not words(unpack(events)) then
+  if not all_words(events, 1000) then
     return 'more than 1000 events'
   end
   if type(queue) == 'table' then
@@ -104,6 +104,7 @@ head = {
   version = expected + #events,
   n = head and head.n or call('HINCRBY', META, 'sessions', 1),
   opened_at = c[13],
+  changed_at = c[14],
   told = head and head.told or 0,
   upto = head and head.upto or 0,
   ended = c[11],
@@ -147,7 +148,7 @@ local function release_lease()
   if old_lease[4] == 'told' then
     call('ZREM', BASE .. 'over', session_id)
   else
-    call('ZREM', BASE .. 'leases', session_id)
+    drop_lease(session_id)
     vacate('L', session_id, old_lease[2], old_lease[3])
   end
 end
@@ -191,7 +192,7 @@ local function replace_dues()
       entry = was
     else
       if was then
-        call('ZREM', BASE .. 'dues', due_member(session_id, was))
+        drop_due(session_id, was)
       end
       call('ZADD', BASE .. 'dues', text(due_at), due_member(session_id, entry))
     end
@@ -199,7 +200,7 @@ local function replace_dues()
     after[#after + 1] = entry
   end
   for _, due in pairs(before) do
-    call('ZREM', BASE .. 'dues', due_member(session_id, due))
+    drop_due(session_id, due)
   end
   old_dues = after
   if #after > 0 then

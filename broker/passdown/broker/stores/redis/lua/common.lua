@@ -34,8 +34,20 @@ local function natural(value)
 end
 
 local function words(...)
-  for _, value in ipairs({...}) do
-    if type(value) ~= 'string' then
+  for i = 1, select('#', ...) do
+    if type((select(i, ...))) ~= 'string' then
+      return false
+    end
+  end
+  return true
+end
+
+local function all_words(list, most)
+  if type(list) ~= 'table' or #list > most then
+    return false
+  end
+  for i = 1, #list do
+    if type(list[i]) ~= 'string' then
       return false
     end
   end
@@ -84,20 +96,21 @@ local function catalog_version()
   return tonumber(call('HGET', BASE .. 'catalog', 'version') or 0)
 end
 
--- A head: version, number, opened at, told up to, to be told up to, ended, what it is found by (four times six
--- bytes: status, plan, task, task's name), and the id of the command that opened it.
-local HEAD = '>I6I6I6I6I6B'
+-- A head: version, number, opened at, changed at, told up to, to be told up to, ended, what it is found by (four
+-- times six bytes: status, plan, task, task's name), and the id of the command that opened it.
+local HEAD = '>I6I6I6I6I6I6B'
 
 local function head_of(bytes)
   local head = {}
-  head.version, head.n, head.opened_at, head.told, head.upto, head.ended = struct.unpack(HEAD, bytes)
-  head.filed = string.sub(bytes, 32, 55)
-  head.opener = string.sub(bytes, 56)
+  head.version, head.n, head.opened_at, head.changed_at, head.told, head.upto, head.ended
+    = struct.unpack(HEAD, bytes)
+  head.filed = string.sub(bytes, 38, 61)
+  head.opener = string.sub(bytes, 62)
   return head
 end
 
 local function head_bytes(head)
-  return struct.pack(HEAD, head.version, head.n, head.opened_at, head.told, head.upto, head.ended)
+  return struct.pack(HEAD, head.version, head.n, head.opened_at, head.changed_at, head.told, head.upto, head.ended)
     .. head.filed .. head.opener
 end
 
@@ -114,6 +127,20 @@ end
 
 local function due_member(session_id, due)
   return session_id .. '\0' .. due[1] .. '\0' .. text(due[3]) .. '\0' .. due[2]
+end
+
+-- What a tick was handed waits in `handed` until it is dealt with, or its reservation ends.
+local function drop_due(session_id, due)
+  local member = due_member(session_id, due)
+  if call('ZREM', BASE .. 'dues', member) == 0 then
+    call('ZREM', BASE .. 'handed', member)
+  end
+end
+
+local function drop_lease(session_id)
+  if call('ZREM', BASE .. 'leases', session_id) == 0 then
+    call('ZREM', BASE .. 'handed', session_id)
+  end
 end
 
 -- -- what runs at once ---------------------------------------------------------------------------------------

@@ -1,0 +1,23 @@
+"""`queues`: how much waits for which role, and for how long."""
+
+import click
+
+from passdown.broker.cli import output, tables
+from passdown.broker.cli.frame import Command, Frame, json_option
+from passdown.broker.cli.opening import opened
+
+
+@click.command("queues", cls=Command)
+@json_option
+@click.pass_obj
+def queues_command(frame: Frame, as_json: bool) -> None:
+    """List the role queues: packs that wait, are taken but not claimed yet, and run, and how long the oldest waits.
+
+    A role whose packs wait longer and longer has no workers, or too few.
+    """
+    with opened(frame) as broker:
+        rows = broker.queues()
+    if as_json:
+        output.print_json({"queues": rows})
+        return
+    tables.show_queues(rows)

@@ -1,0 +1,15 @@
+#!lua
+-- Make a shard where there is none. → {the format it has, how many shards the store has}
+
+local what = cmsgpack.unpack(ARGV[3])
+local format, shards = what[1], what[2]
+if #what ~= 2 or not (natural(format) and natural(shards)) then
+  return refuse('a store of another form')
+end
+
+local has = call('HMGET', META, 'format', 'shards')
+if has[1] then
+  return {tonumber(has[1]), tonumber(has[2])}
+end
+call('HSET', META, 'format', text(format), 'shards', text(shards))
+return {format, shards}

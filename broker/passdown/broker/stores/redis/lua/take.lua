@@ -1,0 +1,127 @@
+#!lua
+-- Reserve packs of a role, by score, and clear its bell. → {more, now, catalog, what of each pack …}
+--
+-- A pack is seven items: session id, step, attempt, solo, version, state, pack. Slots may be 0: that only
+-- clears the bell, and tells whether packs may be taken. At most 1000 slots; it looks at no more than 1000
+-- packs beyond them, and at no more than 500 that come back from a reservation.
+--
+-- It is not done where the memory is full: no claim could be written either.
+
+local request = cmsgpack.unpack(ARGV[3])
+local role, slots, claim_by_ms = request[1], request[2], request[3]
+local holding, role_limit, task_limit = request[4], request[5], request[6]
+
+if #request ~= 6 or not words(role) or not (natural(slots) and natural(claim_by_ms) and natural(holding)
+    and natural(role_limit) and natural(task_limit)) then
+  return refuse('a request to take of another form')
+end
+if slots > 1000 then
+  return refuse('more than 1000 slots')
+end
+
+local now = read_clock()
+local ready = BASE .. 'ready:' .. role
+local come_back = free_packs(role, now, 500)
+
+-- -- what the limits leave -----------------------------------------------------------------------------------
+
+local room = math.huge
+if role_limit > 0 then
+  room = role_limit - call('ZCOUNT', BASE .. 'busy:' .. role, '(' .. text(now), '+inf')
+end
+local running = {}
+
+local function task_has_room(task)
+  if task_limit == 0 then
+    return true
+  end
+  if not running[task] then
+    running[task] = call('ZCOUNT', BASE .. 'busy-task:' .. task, '(' .. text(now), '+inf')
+  end
+  return running[task] < task_limit
+end
+
+-- -- choose --------------------------------------------------------------------------------------------------
+
+local chosen, passed_over = {}, {}
+
+-- Look at one pack; return whether to stop, and then whether more may be taken.
+local function look_at(handle)
+  if room <= 0 then
+    return true, false
+  end
+  local session_id = string.sub(handle, 13)
+  local queue = cmsgpack.unpack(call('HGET', BASE .. 'session:' .. session_id, 'q'))
+  local task = queue[7]
+  if not task_has_room(task) then
+    passed_over[#passed_over + 1] = handle
+    return false, false
+  end
+  if #chosen >= slots or (chosen[1] and chosen[1].queue[5] == 1) then
+    return true, true
+  end
+  if queue[5] == 1 and (#chosen > 0 or holding == 1) then
+    return false, true
+  end
+  chosen[#chosen + 1] = {handle = handle, session_id = session_id, queue = queue}
+  room = room - 1
+  if task_limit > 0 then
+    running[task] = running[task] + 1
+  end
+  return false, false
+end
+
+local function choose()
+  local left, looked = false, 0
+  local most = slots + 1000
+  while looked < most do
+    local handles = call('ZRANGE', ready, text(looked), text(looked + math.min(slots, 99)))
+    for _, handle in ipairs(handles) do
+      local stop, more = look_at(handle)
+      if stop then
+        return more
+      end
+      left = left or more
+    end
+    if #handles == 0 then
+      return left and room > 0
+    end
+    looked = looked + #handles
+  end
+  -- Packs of tasks that have no room stand in the way: they wait aside for a second, and others come into sight.
+  for _, handle in ipairs(passed_over) do
+    call('ZREM', ready, handle)
+    call('ZADD', BASE .. 'waiting:' .. role, text(now + 1000), handle)
+  end
+  return true
+end
+
+local more = choose()
+
+-- -- reserve -------------------------------------------------------------------------------------------------
+
+local answer = {0, now, catalog_version()}
+for _, one in ipairs(chosen) do
+  local queue, session_id = one.queue, one.session_id
+  local key = BASE .. 'session:' .. session_id
+  local ends = now + claim_by_ms
+  call('ZREM', ready, one.handle)
+  call('ZADD', BASE .. 'waiting:' .. role, text(ends), one.handle)
+  occupy('R', session_id, role, queue[7], text(ends))
+  queue[8] = ends
+  call('HSET', key, 'q', cmsgpack.pack(queue))
+  local found = call('HMGET', key, 'h', 's', 'p' .. text(queue[3]) .. '/' .. text(queue[4]))
+  local place = #answer
+  answer[place + 1] = session_id
+  answer[place + 2] = queue[3]
+  answer[place + 3] = queue[4]
+  answer[place + 4] = queue[5]
+  answer[place + 5] = head_of(found[1]).version
+  answer[place + 6] = found[2]
+  answer[place + 7] = found[3]
+end
+if call('HDEL', BASE .. 'bells', role) == 1 then
+  call('ZADD', BASE .. 'roles', 'XX', 'LT', '0', role)
+end
+answer[1] = (more or come_back == 500) and 1 or 0
+return answer

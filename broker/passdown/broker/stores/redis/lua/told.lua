@@ -1,0 +1,32 @@
+#!lua flags=allow-oom
+-- Note up to where a session's log was told; where there is more, it is due for telling at once. → 1, or 0
+--
+-- It is done though the memory is full: it makes room.
+
+local what = cmsgpack.unpack(ARGV[3])
+local session_id, seq = what[1], what[2]
+if #what ~= 2 or not words(session_id) or not natural(seq) then
+  return refuse('what was told is of another form')
+end
+
+local key = BASE .. 'session:' .. session_id
+local got = call('HMGET', key, 'h', 'q', 'l', 'd', 't')
+if not got[1] then
+  return 0
+end
+local now = read_clock()
+local head = head_of(got[1])
+if seq > head.told then
+  head.told = seq
+  call('HSET', key, 'h', head_bytes(head))
+end
+if head.told < head.upto then
+  call('ZADD', BASE .. 'tell', 'LT', text(now), session_id)
+  return 1
+end
+call('ZREM', BASE .. 'tell', session_id)
+local claimed = got[3] and cmsgpack.unpack(got[3])[4] ~= 'told'
+if head.ended == 1 and not got[2] and not claimed and not got[4] and not got[5] then
+  call('ZADD', BASE .. 'ended', text(head.changed_at), session_id)
+end
+return 1
