@@ -15,14 +15,13 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Any, Self, cast
 
 from tests.servers.process import HOST, free_ports
 from tests.servers.replies import RedisReplies, Replies
-
-T = TypeVar("T")
 
 
 class Proxy:
@@ -156,8 +155,8 @@ class Proxy:
         await asyncio.gather(*others, return_exceptions=True)
         await asyncio.sleep(0)
 
-    def _on_loop(self, act: Callable[[], "asyncio.Future[T] | object"]) -> None:
-        asyncio.run_coroutine_threadsafe(act(), self._loop).result(30)  # type: ignore[arg-type]
+    def _on_loop(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        asyncio.run_coroutine_threadsafe(act(), self._loop).result(30)
 
 
 class _Link:
@@ -169,6 +168,7 @@ class _Link:
         self.client: asyncio.Transport | None = None
         self.server: asyncio.Transport | None = None
         self._replies = proxy.replies(proxy.loses)
+        self._held: deque[tuple[bytes, bool]] = deque()
         self._connecting: asyncio.Task[None] | None = None
 
     def opened(self, client: asyncio.Transport) -> None:
@@ -195,10 +195,14 @@ class _Link:
     def from_server(self, data: bytes) -> None:
         if self.silent:
             return
-        data, lost = self._replies.received(data)
-        asyncio.get_running_loop().call_later(self.proxy.delay_s, self._deliver, data, lost)
+        self._held.append(self._replies.received(data))
+        if self.proxy.delay_s or len(self._held) > 1:
+            asyncio.get_running_loop().call_later(self.proxy.delay_s, self._deliver)
+        else:
+            self._deliver()
 
-    def _deliver(self, data: bytes, lost: bool) -> None:
+    def _deliver(self) -> None:
+        data, lost = self._held.popleft()
         if self.silent or self.client is None or self.client.is_closing():
             return
         self.client.write(data)

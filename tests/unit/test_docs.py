@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"\]\(([^)#:]+)\)")
 COMMAND = re.compile(r"^(?:\$ )?passdown ([a-z]+)", re.MULTILINE)
+NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 DIAGRAM = re.compile(r"<!-- state diagram: generated -->\n(.*?)<!-- end of state diagram -->", re.DOTALL)
 
 
@@ -26,6 +27,14 @@ def test_every_command_of_a_document_exists(document: Path) -> None:
     known = {name for section in COMMANDS.values() for name in section}
     for name in COMMAND.findall(document.read_text()):
         assert name in known, f"{document.name} names `passdown {name}`"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_test_that_a_document_names_exists(document: Path) -> None:
+    for file, name in NAMED_TEST.findall(document.read_text()):
+        path = ROOT / file
+        assert path.exists(), f"{document.name} names {file}"
+        assert f"def {name}(" in path.read_text(), f"{document.name} names {file}::{name}"
 
 
 def test_the_state_diagram_is_the_transition_table() -> None:

@@ -24,6 +24,16 @@ EXAMPLES: dict[str, str] = {
     "plans": "a.toml,b.toml",
     "log_level": "debug",
     "log_format": "json",
+    "pool": "solo",
+    "worker_grace": "20s",
+    "roles": "desk,cashier",
+    "limits.push": "5",
+    "accept_effect_loss": "true",
+    "events": "changes",
+    "events_source": "/shop",
+    "retention": "30d",
+    "archive": "none",
+    "keep_keys": "2h",
 }
 
 
@@ -138,12 +148,18 @@ MEANT = {
     ("limits.task", "0"): 0,
     ("limits.task", "10"): 10,
     ("concurrency", "10"): 10,
+    ("limits.push", "10"): 10,
+    ("retention", "0s"): 0.0,
 }
+#: How each kind of setting is held against values that mean "nothing", "never" or "no end" elsewhere.
+COUNTED = ("number", "duration")
+WORDS = ("word", "true or false", "kind:name", "role = number")
+FREE = ("address", "list", "name", "folder", "URI reference")
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    list(itertools.product(["concurrency", "limits.task", "claim_by", "tick_every", "store_patience"], ODD)),
+    list(itertools.product([row.name for row in ROWS.values() if row.kind in COUNTED], ODD)),
 )
 def test_zero_negative_missing_and_huge_values_mean_what_is_documented_or_are_refused(
     name: str, value: str
@@ -153,8 +169,32 @@ def test_zero_negative_missing_and_huge_values_mean_what_is_documented_or_are_re
         assert getattr(load({name: value}, environ={}).settings, ROWS[name].field) == MEANT[name, value]
     else:
         said = problem({name: value})
-        assert said.startswith(f"setting {name} (flag) does not fit its contract: expected a ")
+        assert said.startswith(f"setting {name} (flag) does not fit its contract: expected ")
         assert len(said) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    list(
+        itertools.product(
+            [row.name for row in ROWS.values() if row.kind in WORDS], ["0", "-1", "none", "9" * 30]
+        )
+    ),
+)
+def test_words_that_mean_nothing_or_no_end_elsewhere_are_refused_here(name: str, value: str) -> None:
+    assert problem({name: value}).startswith(f"setting {name} (flag) does not fit its contract: expected ")
+
+
+def test_no_kind_of_setting_was_left_out_above() -> None:
+    """What is free text or a list has no limit to get wrong."""
+    assert {row.kind for row in ROWS.values()} <= {*COUNTED, *WORDS, *FREE}
+
+
+@pytest.mark.parametrize(("value", "meant"), [("true", True), ("false", False), (True, True), (False, False)])
+def test_a_switch_is_true_or_false_and_nothing_else(value: Any, meant: bool) -> None:
+    assert load({"accept_effect_loss": value}, environ={}).settings.accept_effect_loss is meant
+    for other in ("yes", "1", "True", 1, None):
+        assert "expected true or false" in problem({"accept_effect_loss": other})
 
 
 @pytest.mark.parametrize(
@@ -237,7 +277,17 @@ def test_durations_are_timedeltas_in_python_and_settings_do_not_change() -> None
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(10.0, "10s"), (0.25, "250ms"), (5, "5"), ("", ""), ([], ""), (["a", "b"], "a, b"), ({"a": 1}, "a = 1")],
+    [
+        (True, "true"),
+        (False, "false"),
+        (10.0, "10s"),
+        (0.25, "250ms"),
+        (5, "5"),
+        ("", ""),
+        ([], ""),
+        (["a", "b"], "a, b"),
+        ({"a": 1}, "a = 1"),
+    ],
 )
 def test_values_are_shown_as_the_file_would_write_them(value: Any, text: str) -> None:
     assert shown(value) == text

@@ -26,7 +26,7 @@ import os
 import secrets
 import time
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, NamedTuple, Self
@@ -100,17 +100,19 @@ class Archived(NamedTuple):
         return self.logged[after : after + limit] if session_id == self.entry.row.session_id else []
 
 
-def archived_lines(row: SessionRow, state: bytes, log: list[bytes], packs: Iterable[bytes]) -> list[bytes]:
-    """Return a session's lines, without the packs that are not there. Raises ContractError where it cannot be read."""
-    name = row.session_id
-    kept: list[tuple[str, dict[str, object]]] = [
-        ("state", {"version": row.version, "state": msgspec.Raw(state)})
+def archived_lines(row: SessionRow, state: bytes, log: list[bytes], packs: list[bytes]) -> list[bytes]:
+    """Return a session's lines. Raises ContractError where its state cannot be read."""
+
+    def line(kind: str, **what: object) -> bytes:
+        return json_line({"kind": kind, "sessionId": row.session_id, **what})
+
+    return [
+        *session_lines(state, log),
+        line("state", version=row.version, state=msgspec.Raw(state)),
+        *(line("logged", logged=msgspec.Raw(raw)) for raw in log),
+        *(line("pack", pack=msgspec.Raw(raw)) for raw in packs),
+        line("end"),
     ]
-    kept += [("logged", {"logged": msgspec.Raw(raw)}) for raw in log]
-    kept += [("pack", {"pack": msgspec.Raw(raw)}) for raw in packs]
-    kept.append(("end", {}))
-    lines = list(session_lines(state, log))
-    return lines + [json_line({"kind": kind, "sessionId": name, **what}) for kind, what in kept]
 
 
 class Archive:
@@ -123,11 +125,9 @@ class Archive:
         return f"the archive {self.folder}"
 
     def require(self) -> None:
-        """Raise Unavailable where the folder is not there, or nothing can be written into it."""
+        """Raise Unavailable where the folder is not there."""
         if not self.folder.is_dir():
             raise Unavailable(str(self), "there is no such folder; make it, or mount its disk")
-        if not os.access(self.folder, os.W_OK | os.X_OK):
-            raise Unavailable(str(self), "this user may not write there")
 
     @contextlib.contextmanager
     def writing(self, rows: list[SessionRow]) -> Generator["Writing"]:

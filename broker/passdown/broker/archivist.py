@@ -17,6 +17,7 @@ from passdown.broker.archive import Archive, Writing, archived_lines
 from passdown.broker.core.evolve import fold
 from passdown.broker.core.state import State
 from passdown.broker.logbook import events, read_logged
+from passdown.broker.parts import Part
 from passdown.broker.settings import NO_ARCHIVE, Settings
 from passdown.broker.stores.base import Loaded, Remove, Store
 from passdown.broker.stores.queries import FindEnded, FindPack, SessionRow
@@ -177,6 +178,12 @@ class Archivist:
                 _log.exception("archive.broken", again_s=self._every_s)
             # Spread, so that several ticks seldom archive the same session twice.
             stop.wait(0 if more else self._every_s * random.uniform(0.5, 1.0))  # noqa: S311
+
+
+def archivist_parts(store: Store, settings: Settings) -> dict[str, Part]:
+    """Return what a tick process runs for retention, by name. Raises ContractError."""
+    retention = retention_of(settings)
+    return {"archivist": Archivist(store, retention)} if retention else {}
 
 
 def _issued(log: list[bytes]) -> list[tuple[int, int]]:

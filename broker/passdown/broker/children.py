@@ -5,6 +5,7 @@ is told to stop (SIGTERM) takes nothing any more, lets what runs finish within t
 rest, and ends; it does the same when its parent is gone. Told a second time it ends on the spot.
 """
 
+import contextlib
 import faulthandler
 import os
 import signal
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from multiprocessing.sharedctypes import RawValue
 from typing import Any, NamedTuple, cast
 
 import billiard
@@ -29,8 +31,8 @@ _log = structlog.get_logger("passdown.worker")
 
 #: The exit status of a process that ends because an agent goes on beyond its time limit.
 STUCK_STATUS = 75
-#: How often a process looks whether its parent is still there (seconds).
-_WATCH_EVERY = 1.0
+#: How often a process looks whether its parent is still there, and says that it should stop (seconds).
+_WATCH_EVERY = 0.1
 #: How long a child may take to hand back and to end, beyond its grace (seconds).
 _END_WITHIN = 15.0
 #: How long a child that has handed back all waits to be ended by its parent (seconds).
@@ -51,21 +53,24 @@ Open = Callable[[Callable[[Stuck], None]], Opened]
 class Children:
     """Stands where a runtime does: in a child it runs drains, in the parent it tells the children to stop."""
 
-    def __init__(self, opening: Open, *, grace_s: float) -> None:
+    def __init__(self, opening: Open, *, grace_s: float, alone: bool = True) -> None:
+        """Make it in the parent, before any child. `alone` says that the children run nothing else.
+
+        Then they hear signals, end by themselves once they handed back all, and are ended where they do not.
+        """
         self._open = opening
         self._grace_s = grace_s
+        self._alone = alone
         self._child: _Child | None = None
-        #: Said by the parent; a child that is forked later finds it said.
-        self._closed = False
-        #: The children that were told: a second time would end them on the spot.
-        self._told: set[int] = set()
+        #: Shared with the children, those that are still to be forked included.
+        self._closed = RawValue("b", 0)
 
     def drain(self, role: str, ring: Ring) -> bool:
         """In a child: answer a doorbell. Where the store is away that is logged, and the tick rings again."""
-        if self._closed or (self._child and self._child.told):
+        if self._closed.value or (self._child and self._child.told):
             return False
         if self._child is None:
-            self._child = _Child(self._open, self._grace_s)
+            self._child = _Child(self._open, self._grace_s, lambda: bool(self._closed.value), self._alone)
         try:
             return self._child.runtime().drain(role, ring)
         except PassdownError as error:
@@ -73,49 +78,41 @@ class Children:
             return False
 
     def close(self) -> None:
-        """In the parent: tell each child to stop, and those that are still to be forked."""
-        self._closed = True
-        for child in _living():
-            if child.pid not in self._told:
-                self._told.add(child.pid)
-                _tell(child.pid, signal.SIGTERM)
+        """In the parent: tell the children to stop."""
+        self._closed.value = 1
 
     def stop(self, grace_seconds: float) -> None:
         """In the parent: wait until all children have ended, and end those that do not."""
         self.close()
         ends = time.monotonic() + grace_seconds + _END_WITHIN
-        while _living() and time.monotonic() < ends:
+        while self._alone and _living() and time.monotonic() < ends:
             time.sleep(0.02)
-        for child in _living():
+        for child in _living() if self._alone else ():
             _log.error("worker.child_killed", child=child.pid, why="it was told to stop and did not")
-            _tell(child.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGKILL)
 
 
 def _living() -> list[Any]:
     return cast("list[Any]", cast("Any", billiard).active_children())
 
 
-def _tell(pid: int, number: int) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return
-
-
 class _Child:
     """What a child process is, from its first drain on. Made in its main thread."""
 
-    def __init__(self, opening: Open, grace_s: float) -> None:
+    def __init__(self, opening: Open, grace_s: float, closed: Callable[[], bool], alone: bool) -> None:
         self._open = opening
         self._grace_s = grace_s
+        self._alone = alone
         self._opened: Opened | None = None
         self._told = threading.Event()
         self._leaving = False
         self._ended = threading.Lock()
         # Never left: this process hears signals this way until its end.
         self._hearing = ExitStack()
-        self._hearing.enter_context(on_signals(self._heard, (signal.SIGTERM,)))
-        watch_parent(self.tell, self._told)
+        if alone:
+            self._hearing.enter_context(on_signals(self._heard, (signal.SIGTERM,)))
+        watch_parent(self.tell, self._told, closed)
         signals.worker_process_shutdown.connect(self._leave, weak=False)
 
     @property
@@ -144,9 +141,11 @@ class _Child:
         threading.Thread(target=self._end, name="passdown-child-end", daemon=True).start()
 
     def _end(self) -> None:
-        end_within(self._grace_s + _END_WITHIN, 1, "it was told to stop, and did not get to its end")
+        if self._alone:
+            end_within(self._grace_s + _END_WITHIN, 1, "it was told to stop, and did not get to its end")
         self._let_go(self._grace_s)
-        end_within(_LEAVE_WITHIN, 0)
+        if self._alone:
+            end_within(_LEAVE_WITHIN, 0)
 
     def _leave(self, **_: object) -> None:
         """At the regular end of a child nothing is held any more."""
@@ -156,9 +155,9 @@ class _Child:
     def _let_go(self, grace_s: float) -> None:
         with self._ended:
             opened, self._opened = self._opened, None
-        if opened:
-            opened.runtime.stop(grace_s)
-            opened.close()
+            if opened:
+                opened.runtime.stop(grace_s)
+                opened.close()
 
     def _stuck(self, stuck: Stuck) -> None:
         """A child that is stuck is of no use: what it still holds is handed back, and it is replaced."""
@@ -168,16 +167,23 @@ class _Child:
         os._exit(STUCK_STATUS)
 
 
-def watch_parent(orphaned: Callable[[], None], told: threading.Event) -> None:
-    """Call `orphaned` once the parent of this process is gone, unless `told` is set: it would go on unseen."""
+def never() -> bool:
+    """Return False."""
+    return False
+
+
+def watch_parent(tell: Callable[[], None], told: threading.Event, closed: Callable[[], bool] = never) -> None:
+    """Call `tell` once the parent of this process has said so, or is gone: it would go on unseen."""
     parent = os.getppid()
 
     def watch() -> None:
         while not told.wait(_WATCH_EVERY):
             if os.getppid() != parent:
                 _log.warning("worker.orphaned", pid=os.getpid())
-                orphaned()
-                return
+            elif not closed():
+                continue
+            tell()
+            return
 
     threading.Thread(target=watch, name="passdown-parent", daemon=True).start()
 

@@ -13,6 +13,7 @@ import structlog
 
 from passdown.broker.attempts import Attempts, Key
 from passdown.broker.controller import Ask, Controller, Done, Held, held_of
+from passdown.broker.homeless import keep_report
 from passdown.broker.stores.base import (
     Documents,
     HandBack,
@@ -24,7 +25,7 @@ from passdown.broker.stores.base import (
 )
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import Record, decode, decode_any
-from passdown.contracts.errors import ContractError, NotFound, PassdownError
+from passdown.contracts.errors import ContractError, Fenced, NotFound, PassdownError
 from passdown.contracts.events import EffectDone, EffectSettled, Logged
 from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking
 from passdown.contracts.pack import Pack, read_pack
@@ -233,7 +234,11 @@ class DirectGateway:
         body = cmd.Report(
             effect_id=effect_id, claim_id=claim.fence.claim_id, phase=phase, result=result, error=error
         )
-        self._run(claim, body)
+        try:
+            self._run(claim, body)
+        except (Fenced, NotFound) as refused:
+            keep_report(self._controller, claim.session_id, body, refused)
+            raise
 
     def settle(self, claim: Claim, verdicts: list[cmd.Verdict]) -> None:
         """End a settle attempt with what `verify` found."""

@@ -7,6 +7,7 @@ what is no doorbell is acknowledged, counted, and handed on to be kept.
 
 import json
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, cast
@@ -45,6 +46,8 @@ class Ear:
         self.heard = 0.0
         #: How many messages were none.
         self.junk = 0
+        #: Set when the consumer begins to listen on a new connection, by then on its queues.
+        self.listening = threading.Event()
 
     def refuse(self, queue: str, body: bytes, reason: str) -> None:
         """Count a message that is none, say so, and hand it on to be kept."""
@@ -92,6 +95,7 @@ class Listener(Consumer):
     def create_task_handler(self, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
         """Look at each message before Celery does, and let no fault with one out."""
         handle: Any = super().create_task_handler(*args, **kwargs)
+        self._ear.listening.set()
 
         def on_message(message: Any) -> None:
             try:
@@ -122,7 +126,7 @@ class Listener(Consumer):
             return False
         body = {"task": DRAIN_TASK, "id": uuid4().hex, "args": args, "kwargs": {}}
         message.body, message._decoded_cache = json.dumps(body).encode(), None
-        message.headers, message.properties = {}, {}
+        message.headers = {}
         message.content_type, message.content_encoding = "application/json", "utf-8"
         return True
 

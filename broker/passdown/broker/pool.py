@@ -6,6 +6,7 @@ consumer (a message that no one can decode, a lost transport) is said and the co
 
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Literal, cast
@@ -19,6 +20,10 @@ from kombu import Queue
 from passdown.broker.app import Transport
 from passdown.broker.doorbell import Doorbell, queue_name
 from passdown.broker.draining import Answers, Hands, ProcessSlots, ThreadSlots, answer_with
+from passdown.broker.listening import Ear, listen_with
+from passdown.broker.transports import queues
+from passdown.broker.transports.vetting import Junk
+from passdown.broker.watching import Watch
 
 _log = structlog.get_logger("passdown.pool")
 
@@ -36,11 +41,18 @@ Kind = Literal["threads", "prefork", "solo"]
 KINDS: tuple[Kind, ...] = ("threads", "prefork", "solo")
 
 
-def celery_app(transport: Transport, roles: list[str]) -> Celery:
-    """Return a Celery application that consumes the doorbells of `roles`, with the settings that held in tests."""
+def celery_app(
+    transport: Transport, roles: list[str], ear: Ear | None = None, more: Sequence[Queue] = ()
+) -> Celery:
+    """Return a Celery application that consumes the doorbells of `roles`, with the settings that held in tests.
+
+    `ear` hears them, and the messages of the queues in `more`.
+    """
     app = Celery("passdown", broker=transport.url, set_as_current=False)
+    ear = ear or Ear()
+    listen_with(app, ear)
     app.conf.update(
-        broker_transport_options=transport.options,
+        broker_transport_options=transport.for_hints(ear.refuse).options,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         task_protocol=1,
@@ -55,7 +67,9 @@ def celery_app(transport: Transport, roles: list[str]) -> Celery:
         worker_lost_wait=1.0,
         worker_proc_alive_timeout=30.0,
         accept_content=["json"],
-        task_queues=[Queue(queue_name(role), routing_key=queue_name(role)) for role in roles],
+        # It would leave an exchange and a queue behind, and nothing here speaks through them.
+        worker_enable_remote_control=False,
+        task_queues=[*(queues.hints(queue_name(role)) for role in roles), *more],
         task_default_queue=queue_name(roles[0]),
         task_create_missing_queues=False,
     )
@@ -105,8 +119,9 @@ class Pool:
         *,
         concurrency: int = 8,
         kind: Kind = "threads",
+        on_junk: Junk | None = None,
     ) -> None:
-        """Serve `roles` with `hands`, at most `concurrency` drains at once.
+        """Serve `roles` with `hands`, at most `concurrency` drains at once; `on_junk` is told of what is no doorbell.
 
         With ``solo`` that is one; with ``prefork`` the hands are `Children`, and this process has one pool only.
         """
@@ -119,8 +134,11 @@ class Pool:
         self._idle = threading.Event()
         self._idle.set()
         self._worker: Any = None
-        self._app = celery_app(transport, roles)
         slots = ProcessSlots(concurrency) if kind == "prefork" else ThreadSlots(self._concurrency)
+        ear = Ear(on_junk)
+        #: Knows when the consumer last heard of its transport.
+        self.watch = Watch(transport, ear, roles, spare=lambda: slots.spare, restart=self._tell_consumer)
+        self._app = celery_app(transport, roles, ear, self.watch.queues)
         self._answers = Answers(hands, doorbell, roles, slots)
         answer_with(self._app, self.drain)
         if kind == "prefork":
@@ -152,6 +170,8 @@ class Pool:
             self._idle.set()
 
     def _consume(self) -> None:
+        if self._kind == "prefork":
+            celery_state.should_stop = None  # said to the consumer before this one
         try:
             self._worker = cast("Any", self._app).WorkController(
                 pool=_Threads if self._kind == "threads" else self._kind,
@@ -191,10 +211,14 @@ class Pool:
     def _end_consumer(self) -> None:
         """Celery ignores a stop that comes while it starts: say it until the consumer has ended."""
         while not self._idle.wait(0.02):
-            if self._kind == "prefork":
-                celery_state.should_stop = 0  # heard in the consumer's thread, which alone may end children
-            elif self._worker is not None:
-                self._worker.stop()
+            self._tell_consumer()
+
+    def _tell_consumer(self) -> None:
+        """Tell the consumer to end."""
+        if self._kind == "prefork":
+            celery_state.should_stop = 0  # heard in the consumer's thread, which alone may end children
+        elif self._worker is not None:
+            self._worker.stop()
 
 
 def _logs_are_ours(**_: object) -> None:

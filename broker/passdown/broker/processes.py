@@ -10,6 +10,7 @@ import structlog
 from passdown.agents.options import Options
 from passdown.agents.runtime import Runtime
 from passdown.broker.app import App, compose, when_there
+from passdown.broker.archivist import archivist_parts, retention_of
 from passdown.broker.client import Broker
 from passdown.broker.gateway import DirectGateway, Limits
 from passdown.broker.modules import registry_of
@@ -50,6 +51,7 @@ def run_worker(settings: Settings, roles: list[str]) -> int:
 
 def run_tick(settings: Settings) -> int:
     """Sweep until told to stop; where the store is away at the start, wait for it. Raises ContractError."""
+    retention_of(settings)  # what cannot be meant is said before anybody waits for the store
     opened: list[App] = []
     with stop_on_signals() as stop:
         try:
@@ -95,6 +97,7 @@ class Up:
 
     def __init__(self, settings: Settings, on_fault: Callable[[], None] | None = None) -> None:
         self._settings = settings
+        retention_of(settings)
         registry = registry_of(settings.modules)
         self.roles = sorted(registry.agents)
         self.app = _compose(settings)
@@ -172,6 +175,7 @@ def parts_of(app: App, settings: Settings) -> dict[str, Part]:
         **teller_parts(
             app.store, app.transport, source=settings.events_source, most_wait_s=settings.tick_every_s
         ),
+        **archivist_parts(app.store, settings),
     }
 
 

@@ -16,6 +16,7 @@ from uuid import uuid4
 import kombu
 import structlog
 
+from passdown.broker.doorbell import message, queue_name
 from passdown.broker.listening import PROBE_TASK, Ear
 from passdown.broker.transports import queues
 from passdown.broker.transports.addresses import Transport
@@ -43,6 +44,7 @@ class Watch:
         self,
         transport: Transport,
         ear: Ear,
+        roles: list[str],
         *,
         spare: Callable[[], bool],
         restart: Callable[[], None],
@@ -50,11 +52,12 @@ class Watch:
     ) -> None:
         """`spare` tells whether a slot is free; `restart` makes all of the consumer anew."""
         self._ear = ear
+        self._roles = roles
         self._spare = spare
         self._restart = restart
         self._hung_after_s = hung_after_s
         self._probe = _probe_queue() if transport.rabbitmq else None
-        self._publisher = Publisher(transport, within_s=_WITHIN_S) if self._probe else None
+        self._publisher = Publisher(transport, within_s=_WITHIN_S)
         self._rung = 0.0
         self._cuts = 0
         #: Since when there is something to judge.
@@ -79,20 +82,33 @@ class Watch:
 
     def run(self, stop: threading.Event) -> None:
         """Watch until `stop` is set."""
-        while not stop.wait(_LOOK_S):
+        while not stop.is_set():
+            heard_of = self._ear.listening.wait(_LOOK_S)
             try:
+                if heard_of:
+                    self._greet()
                 self.look()
-            except Exception:  # noqa: BLE001 - a consumer that nobody watches may hang unseen
+            except Exception:  # a consumer that nobody watches may hang unseen
                 _log.exception("pool.watch_failed")
-        if self._publisher:
-            self._publisher.close()
+        self._publisher.close()
+
+    def _greet(self) -> None:
+        """Ring for all roles on a new connection: what was rung for before it may be lost."""
+        self._ear.listening.clear()
+        try:
+            for role in self._roles:
+                self._publisher.hint(message(role), queues.hints(queue_name(role)))
+        except Unavailable as error:
+            _log.warning("pool.greeting_lost", error=error.why)
+            self._ear.listening.set()
+            time.sleep(_LOOK_S)
 
     def look(self) -> None:
         """Ring a probe where it is time, and judge what came back."""
         now = time.monotonic()
-        if self._publisher and now - self._rung > PROBE_EVERY_S:
+        if self._probe and now - self._rung > PROBE_EVERY_S:
             self._rung = now
-            self._ring()
+            self._ring(self._probe)
         if self.polled > self._since:
             self._cuts = 0
         if not self._spare():
@@ -103,10 +119,9 @@ class Watch:
         self._since = now
         self._wake()
 
-    def _ring(self) -> None:
-        assert self._publisher and self._probe
+    def _ring(self, probe: kombu.Queue) -> None:
         try:
-            self._publisher.hint(encode({"task": PROBE_TASK}), self._probe)
+            self._publisher.hint(encode({"task": PROBE_TASK}), probe)
         except Unavailable as error:
             _log.debug("pool.probe_lost", error=str(error))
 

@@ -11,8 +11,10 @@ import structlog
 from celery.app.task import Context as _Context
 
 from passdown.broker import app
+from passdown.broker import doorbell as module
 from passdown.broker.doorbell import DRAIN_TASK, KombuDoorbell, SilentDoorbell, message, queue_name
 from passdown.broker.plans.names import LONGEST_NAME
+from passdown.broker.transports import folder, memory
 from tests.conformance.together import together
 
 LONGEST_ROLE = "r" * LONGEST_NAME
@@ -72,7 +74,7 @@ def test_an_odd_role_names_no_path_and_is_not_mixed_up(role: str) -> None:
 class TestRinging:
     def test_it_is_heard(self, tmp_path: Path, which: int) -> None:
         transport = transports(tmp_path)[which]
-        bell = KombuDoorbell(transport.url, transport.options)
+        bell = KombuDoorbell(transport)
         for role in ("desk", "a/b", LONGEST_ROLE):
             bell.ring(role)
             assert [one["args"] for one in hear(transport, role)] == [[role]]
@@ -84,7 +86,7 @@ class TestRinging:
     def test_a_role_that_nobody_serves_fills_nothing(self, tmp_path: Path, which: int) -> None:
         """Fault celery#3239, in small: an hour of packs for a role without workers."""
         transport = transports(tmp_path)[which]
-        bell = KombuDoorbell(transport.url, transport.options)
+        bell = KombuDoorbell(transport)
         for _ in range(200):
             bell.ring("nobody")
         bell.ring("desk")
@@ -96,16 +98,16 @@ class TestRinging:
 
     def test_from_many_threads_at_once(self, tmp_path: Path, which: int) -> None:
         transport = transports(tmp_path)[which]
-        bell = KombuDoorbell(transport.url, transport.options)
+        bell = KombuDoorbell(transport)
         together(8, lambda n: [bell.ring(f"role-{n}") for _ in range(5)])
         assert [len(hear(transport, f"role-{n}")) for n in range(8)] == [5] * 8
         bell.close()
 
     def test_in_a_forked_process_while_the_lock_is_held(self, tmp_path: Path, which: int) -> None:
         transport = transports(tmp_path)[which]
-        bell = KombuDoorbell(transport.url, transport.options)
+        bell = KombuDoorbell(transport)
         bell.ring("desk")
-        with vars(bell)["_lock"]:
+        with vars(vars(bell)["_publisher"])["_lock"]:
             child = os.fork()
             if child == 0:
                 try:
@@ -121,12 +123,27 @@ class TestRinging:
 
 
 class TestFaults:
-    def test_a_transport_that_is_away_is_said_and_raises_nothing(self, tmp_path: Path) -> None:
+    def test_a_transport_that_is_away_is_said_and_left_alone_for_a_while(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "_QUIET_FIRST_S", 3600.0)
+        monkeypatch.setattr(module, "_QUIET_MOST_S", 3600.0)
         (tmp_path / "file").touch()
-        bell = KombuDoorbell(f"{folder.SCHEME}://localhost", folder.options_of(tmp_path / "file" / "bells"))
+        bell = KombuDoorbell(app.transport_of("sqlite:///x.db", f"filesystem://{tmp_path}/file/bells"))
         with structlog.testing.capture_logs() as said:
-            bell.ring("desk")
+            for _ in range(3):
+                bell.ring("desk")
         assert [(one["event"], one["role"]) for one in said] == [("doorbell.lost", "desk")]
+        (tmp_path / "file").unlink()
+        bell.ring("desk")
+        assert not (tmp_path / "file").exists()
+        bell.close()
+
+    def test_after_that_it_rings_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "_QUIET_FIRST_S", 0.0)
+        (tmp_path / "file").touch()
+        bell = KombuDoorbell(app.transport_of("sqlite:///x.db", f"filesystem://{tmp_path}/file/bells"))
+        bell.ring("desk")
         (tmp_path / "file").unlink()
         bell.ring("desk")
         assert len(list((tmp_path / "file" / "bells").glob("*.msg"))) == 1
@@ -134,7 +151,7 @@ class TestFaults:
 
     def test_a_broken_connection_is_made_anew(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         transport = transports(tmp_path)[1]
-        bell = KombuDoorbell(transport.url, transport.options)
+        bell = KombuDoorbell(transport)
         bell.ring("desk")
 
         def fail(*_: Any, **__: Any) -> None:
@@ -145,12 +162,13 @@ class TestFaults:
             bell.ring("desk")
         assert "ZeroDivisionError" in said[0]["error"]
         monkeypatch.undo()
+        vars(bell)["_quiet_until"] = 0.0
         bell.ring("desk")
         assert len(hear(transport, "desk")) == 2
         bell.close()
 
     def test_a_password_in_the_address_is_not_in_the_log(self) -> None:
-        bell = KombuDoorbell("redis://:hunter2@127.0.0.1:1/0")
+        bell = KombuDoorbell(app.transport_of("sqlite:///x.db", "redis://:hunter2@127.0.0.1:1/0"))
         with structlog.testing.capture_logs() as said:
             bell.ring("desk")
         assert "hunter2" not in repr(said)

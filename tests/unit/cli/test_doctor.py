@@ -56,7 +56,9 @@ def test_settings_in_force_are_shown_with_their_origin_and_without_passwords(
     said = at_desk("doctor", "--set", "tick_every=2s")
     assert "tick_every = 2s (flag)" in said.out
     assert "transport = amqp://…@127.0.0.1:9/ (PASSDOWN_TRANSPORT)" in said.out
-    assert "PASSDOWN_STOER is in the environment, and is no setting; did you mean 'PASSDOWN_STORE'?" in said.out
+    assert (
+        "PASSDOWN_STOER is in the environment, and is no setting; did you mean 'PASSDOWN_STORE'?" in said.out
+    )
     assert "secret" not in said.out + said.err
 
 

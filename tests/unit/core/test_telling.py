@@ -242,9 +242,9 @@ def test_whoever_tells_later_says_the_same_under_the_same_id(
     plan: Plan, history: list[Op], step_ms: int
 ) -> None:
     session = played(plan, history, step_ms)
-    early = [one for end in session.ends for one in tellings(session.log[:end], 0, SOURCE)[-1:]]
-    later = {one.event.id: one.event for one in told(session)}
-    for one in early:
-        assert later.get(one.event.id, one.event).data.status == one.event.data.status
+    early = [last for end in session.ends for last in tellings(session.log[:end], 0, SOURCE)[-1:]]
+    later = {telling.event.id: telling.event for telling in told(session)}
+    for telling in early:
+        assert later.get(telling.event.id, telling.event).data.status == telling.event.data.status
     if step_ms:
-        assert {one.event.id: one.event for one in early} == later
+        assert {telling.event.id: telling.event for telling in early} == later

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from passdown.broker.core.state import State
+from passdown.broker.schemas import asyncapi
 from passdown.broker.schemas.generate import URN, documents
 from passdown.broker.schemas.messages import Message, messages
-from passdown.contracts import commands, events, pack, plans, problems, replies, returns, tools
+from passdown.contracts import commands, events, outgoing, pack, plans, problems, push, replies, returns, tools
 from passdown.contracts.codec import ContractError, decode_any, encode
 from passdown.contracts.pack import read_pack
 from passdown.contracts.returns import read_return
@@ -25,7 +26,9 @@ from tests.unit.contracts.helpers import JSON
 ROOT = Path(__file__).parents[3]
 MESSAGES = messages()
 #: Name → document.
-FOUND: dict[str, dict[str, Any]] = {name: json.loads(text) for name, text in documents().items()}
+FOUND: dict[str, dict[str, Any]] = {
+    name: json.loads(text) for name, text in documents().items() if name != asyncapi.FILE
+}
 each_message = pytest.mark.parametrize("message", MESSAGES, ids=[message.name for message in MESSAGES])
 
 
@@ -41,7 +44,7 @@ def validator(message: Message) -> jsonschema_rs.Draft202012Validator:
 #: A struct → the union that readers take it for: only there its tag must be said.
 UNIONS: dict[Any, Any] = {
     member: union
-    for union in (returns.Return, events.Event, commands.Body, replies.Reply)
+    for union in (returns.Return, events.Event, commands.Body, replies.Reply, outgoing.Outgoing)
     for member in get_args(union)
 }
 
@@ -56,10 +59,10 @@ def decodes(message: Message, value: object) -> bool:
 
 def test_everything_that_travels_or_is_stored_has_a_document() -> None:
     covered = {message.kind for message in MESSAGES}
-    kinds: set[Any] = {pack.Pack, plans.Plan, tools.ToolSpec, State, events.Logged, problems.Problem}
-    for union in (returns.Return, events.Event, commands.Body, replies.Reply):
+    kinds: set[Any] = {pack.Pack, plans.Plan, tools.ToolSpec, State, events.Logged, problems.Problem, push.Push}
+    for union in (returns.Return, events.Event, commands.Body, replies.Reply, outgoing.Outgoing):
         kinds.update(get_args(union))
-    kinds.update([returns.Return, commands.Body, replies.Reply])
+    kinds.update([returns.Return, commands.Body, replies.Reply, outgoing.Outgoing])
     assert covered == kinds
     assert set(FOUND) == {f"{message.name}.json" for message in MESSAGES}
 
@@ -135,7 +138,7 @@ def test_each_required_field_is_required(message: Message) -> None:
 @each_struct
 def test_an_unknown_field_is_refused(message: Message) -> None:
     more = {**document(message)["examples"][0], "novelty": 1}
-    others_may_add = message.kind is problems.Problem
+    others_may_add = message.kind in (problems.Problem, outgoing.StatusEvent, outgoing.OutcomeEvent)
     assert validator(message).is_valid(more) is others_may_add
     assert decodes(message, more) is others_may_add
 
@@ -216,6 +219,7 @@ def _has_whole_floats(value: Any) -> bool:
 
 
 _DIGEST = """
+from passdown.broker.schemas import asyncapi
 from passdown.broker.schemas.generate import documents
 from passdown.contracts.codec import digest_of
 print(digest_of(list(documents().items())))

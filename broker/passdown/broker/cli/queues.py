@@ -11,9 +11,9 @@ from passdown.broker.cli.opening import opened
 @json_option
 @click.pass_obj
 def queues_command(frame: Frame, as_json: bool) -> None:
-    """List the role queues: packs that wait, are taken but not claimed yet, and run, and how long the oldest waits.
+    """List the role queues: what waits, what runs, since when.
 
-    A role whose packs wait longer and longer has no workers, or too few.
+    Packs wait, are taken and not claimed yet, or run. A role whose packs wait longer and longer has no workers, or too few.
     """
     with opened(frame) as broker:
         rows = broker.queues()

@@ -38,6 +38,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "replay": ("proving", "Prove stored states from their logs."),
         "quarantine": ("quarantine", "List, show, retry and drop what was refused."),
         "export": ("exporting", "Write all sessions as JSON Lines, for a check from outside."),
+        "archive": ("archiving", "Archive, find and prove sessions that ended long ago."),
     },
     "Decide": {
         "answer": ("deciding", "Answer an open question."),

@@ -18,8 +18,8 @@ _BINDING = "0.3.0"
 _JSON_SCHEMA = "application/schema+json;version=draft/2020-12"
 
 _ABOUT = (
-    "What Passdown sends and reads over kombu's transports (RabbitMQ, Redis and others). A message is UTF-8 JSON, and"
-    " may come twice: drop what you have seen, by what its description says identifies it. The JSON Schemas of the"
+    "What Passdown sends and reads over kombu's transports (RabbitMQ, Redis and others). A message is UTF-8 JSON"
+    " (RFC 7493, integers within ±(2**53 - 1)), and may come twice: drop what you have seen, by what its description says identifies it. The JSON Schemas of the"
     " payloads lie beside this document. Generated from the code by `passdown schema write`."
 )
 _ROLE = {"description": "A role of a plan: lower-case words joined by - _ or .", "examples": ["cashier"]}

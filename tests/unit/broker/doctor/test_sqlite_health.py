@@ -77,7 +77,9 @@ def test_what_is_wrong_with_the_database_is_said(tmp_path: Path) -> None:
     assert judged(tmp_path / "a.db", version=1)["store kind"].level == "yellow"
 
 
-@pytest.mark.parametrize(("free", "level"), [(64 * 2**20 - 1, "red"), (2**30 - 1, "yellow"), (2**30, "green")])
+@pytest.mark.parametrize(
+    ("free", "level"), [(64 * 2**20 - 1, "red"), (2**30 - 1, "yellow"), (2**30, "green")]
+)
 def test_a_disk_that_fills_up_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, level: str
 ) -> None:
@@ -110,7 +112,9 @@ def test_the_file_system_is_that_of_the_nearest_mount(path: str, kind: str) -> N
     assert health.file_system(Path(path), "") == ""
 
 
-@pytest.mark.parametrize(("kind", "level"), [("nfs4", "red"), ("fuse.sshfs", "yellow"), ("9p", "yellow"), ("xfs", "green")])
+@pytest.mark.parametrize(
+    ("kind", "level"), [("nfs4", "red"), ("fuse.sshfs", "yellow"), ("9p", "yellow"), ("xfs", "green")]
+)
 def test_a_network_file_system_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, level: str
 ) -> None:

@@ -1,0 +1,68 @@
+"""A worker that knows nothing of Passdown but docs/push.md: plain AMQP, plain JSON.
+
+    python over_amqp.py HOST:PORT VHOST ROLE [BEHAVIOUR]
+
+BEHAVIOUR: `honest`; `twice` gives each return twice, those of ten packs in random order; `silent` fetches
+packs and gives nothing back; `reporter` appends each attempt to the file that its input names.
+"""
+
+import json
+import random
+import sys
+import time
+
+import amqp
+
+RESULT = {"spec": "passdown.return/1", "result": "done", "nextStep": None}
+
+
+def answer(push):
+    """Return the message that gives a pack's result back."""
+    pack = push["pack"]
+    bound = {name: pack[name] for name in ("sessionId", "step", "attempt", "stage")}
+    output = {"echo": pack["inputs"], "attempt": pack["attempt"]}
+    return {**RESULT, **bound, "claimId": push["claimId"], "packDigest": pack["digest"], "output": output}
+
+
+def give(channel, push):
+    """Publish a return; come back once the server has it."""
+    channel.basic_publish(
+        amqp.Message(json.dumps(answer(push)), content_type="application/json", delivery_mode=2),
+        routing_key=push["returns"],
+        mandatory=True,
+    )
+
+
+def work(channel, queue, behaviour):
+    """Do one pack, or a few; return whether there was one."""
+    got = [message for _ in range(10 if behaviour == "twice" else 1) if (message := channel.basic_get(queue))]
+    given = [json.loads(message.body) for message in got]
+    if behaviour == "twice":
+        given *= 2
+        random.shuffle(given)
+    for push in given:
+        if behaviour == "reporter":
+            with open(push["pack"]["inputs"]["report"], "a") as file:
+                file.write(f"{push['pack']['sessionId']} {push['pack']['attempt']}\n")
+        if behaviour != "silent":
+            give(channel, push)
+    for message in got:
+        message.ack()
+    return bool(got)
+
+
+def main(address, vhost, role, behaviour="honest"):
+    """Work for ever; whatever is wrong with the connection, connect again."""
+    while True:
+        try:
+            with amqp.Connection(address, virtual_host=vhost, confirm_publish=True) as connection:
+                channel = connection.channel()
+                while True:
+                    if not work(channel, f"passdown.push.{role}", behaviour):
+                        time.sleep(0.05)
+        except (OSError, amqp.exceptions.AMQPError):
+            time.sleep(0.2)  # the server is away, or no pack was ever pushed and there is no queue yet
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
