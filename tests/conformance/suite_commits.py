@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from passdown.broker.stores.base import Committed, Documents, Repeated, Stale, Store
 from passdown.broker.stores.queries import FindPack
-from passdown.contracts.codec import encode
+from passdown.contracts.codec import digest, encode
 from passdown.contracts.tools import ToolSpec
 from tests.conformance.building import (
     START_MS,
@@ -55,6 +55,19 @@ class CommitSuite(Driven):
         loaded = store.load("s0-a", "late")
         assert (loaded.state, loaded.version, loaded.reply) == (b"before", 2, None)
         assert len(store.events("s0-a")) == 2
+
+    def test_rule_2_a_commit_on_the_same_version_of_another_history_is_stale(self, store: Store) -> None:
+        """After the store lost its last moments, or was put back to a copy, and went on from there."""
+        opened = step("s0-a")
+        head = digest(opened.events[-1])
+        done(store, replace(opened, state=encode({"head": head})))
+        lost = replace(step("s0-a", 1, command="lost"), prev=digest(b"another"))
+        assert stale(do(store, lost)[0]) == Stale(version=1)
+        assert store.load("s0-a", "lost") == store.load("s0-a")
+        follows = replace(step("s0-a", 1, command="next"), prev=head)
+        assert done(store, follows).version == 2
+        again = do(store, follows)[0]
+        assert isinstance(again, Repeated), "what is recorded is answered, whatever came after it"
 
     def test_what_was_decided_before_a_registration_is_stale_where_that_matters(self, store: Store) -> None:
         known = store.load("").catalog

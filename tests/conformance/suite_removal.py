@@ -228,6 +228,9 @@ class RemovalSuite(Driven):
         remove(store, "s0-a", 3, "cancelled")
         assert store.load("s0-a").removed == "cancelled"
         assert renew(store, "s0-a") == "lost"
+        # Nor has the next session anything of it, where its number is given anew.
+        opened(store, "s0-b")
+        assert renew(store, "s0-b") == "lost"
 
     def test_a_removed_session_is_neither_due_nor_told_of(self, store: Store, clock: Clock) -> None:
         a_life(store, "s0-a")

@@ -1,8 +1,6 @@
 """A disk that is full in the middle of a handoff: it is said, nothing is half-written, and it goes on once there is room."""
 
-import os
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -20,45 +18,13 @@ from passdown.broker.tick import Tick
 from passdown.contracts.codec import encode
 from passdown.contracts.errors import NotFound, Unavailable
 from tests.integration.site import one_stage, types, wait_until
-
-
-class Disk:
-    """A small file system of its own."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._filler = path / "filler"
-
-    def fill(self) -> None:
-        """Leave no byte."""
-        with self._filler.open("ab", buffering=0) as file:
-            for size in (65_536, 4_096, 512, 1):
-                try:
-                    while file.write(b"x" * size) == size:
-                        continue
-                except OSError:
-                    continue
-
-    def make_room(self) -> None:
-        self._filler.unlink(missing_ok=True)
+from tests.integration.small_disk import Disk, small_disk
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    path = tmp_path / "small"
-    path.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if made.returncode:
-        if os.environ.get("CI") and os.geteuid() == 0:
-            pytest.fail(f"cannot mount a small disk: {made.stderr}")
-        pytest.skip(f"cannot mount a small disk, which needs root: {made.stderr.strip()}")
-    yield Disk(path)
-    subprocess.run(["umount", "--lazy", str(path)], check=True)
+    with small_disk(tmp_path / "small") as made:
+        yield made
 
 
 @pytest.fixture

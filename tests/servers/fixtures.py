@@ -1,7 +1,8 @@
 """The fixtures of real servers; `tests/conftest.py` makes them known everywhere.
 
 The shared servers are started when a test first asks for one, and serve all tests of the process; private ones,
-which a test may kill, come from `start_redis` and `start_rabbitmq`.
+which a test may kill, come from `start_redis` and `start_rabbitmq`. Where a store was made in database 0 of a
+Redis, the test fails if it leaves something there that the store's retention rules do not know.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.servers.leaks import leaks
 from tests.servers.process import ServerProcess
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import Kind, RedisServer
@@ -31,17 +33,15 @@ def shared_valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
 
 
 @pytest.fixture
-def redis_server(shared_redis: RedisServer) -> RedisServer:
+def redis_server(shared_redis: RedisServer) -> Iterator[RedisServer]:
     """Debian's Redis, emptied, for tests that neither stop it nor change its settings."""
-    shared_redis.flush()
-    return shared_redis
+    yield from _emptied(shared_redis)
 
 
 @pytest.fixture
-def valkey_server(shared_valkey: RedisServer) -> RedisServer:
+def valkey_server(shared_valkey: RedisServer) -> Iterator[RedisServer]:
     """Valkey, emptied, for tests that neither stop it nor change its settings."""
-    shared_valkey.flush()
-    return shared_valkey
+    yield from _emptied(shared_valkey)
 
 
 @pytest.fixture
@@ -55,8 +55,10 @@ def start_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartRedis
         return servers[-1]
 
     yield start
+    left = [leak for server in servers if server.running for leak in leaks(server.client())]
     for server in servers:
         server.close()
+    _no_leaks(left)
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +88,18 @@ def start_rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartRa
     yield start
     for server in servers:
         server.close()
+
+
+def _emptied(server: RedisServer) -> Iterator[RedisServer]:
+    server.flush()
+    yield server
+    _no_leaks(leaks(server.client()))
+
+
+def _no_leaks(left: list[str]) -> None:
+    if left:
+        shown = "\n".join(left[:20])
+        pytest.fail(f"{len(left)} leaks in Redis, see `tests/servers/leaks.py`:\n{shown}", pytrace=False)
 
 
 def _started(server: S) -> Iterator[S]:

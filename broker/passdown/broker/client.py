@@ -226,7 +226,7 @@ class Broker:
         held = controller.load(session_id)
         ref = plan if isinstance(plan, PlanRef) else self._meant(plan, session_id, body, held)
         # A session that is there already is met by its recorded command, which only a load by its id finds.
-        known = None if held.state or held.removed else held
+        known = None if held.state else held
         if known:
             self._require_durable(ref, known)
         controller.run(session_id, replace(body, plan=ref), self.by, held=known)

@@ -148,11 +148,17 @@ class Listener(Consumer):
         failures = 0
         while True:
             try:
-                conn.ensure_connection(max_retries=1, interval_start=0, interval_step=0, reraise_as_library_errors=False)
+                conn.ensure_connection(
+                    max_retries=1, interval_start=0, interval_step=0, reraise_as_library_errors=False
+                )
             except Exception as error:  # noqa: BLE001 - each transport raises its own, and so does a wrong password
                 pause = min(_AGAIN_MOST_S, _AGAIN_FIRST_S * 2**failures) * random.uniform(0.5, 1.0)  # noqa: S311
                 failures = min(failures + 1, 10)
-                _log.warning("pool.transport_away", error=f"{type(error).__name__}: {error}"[:300], again_s=round(pause, 2))
+                _log.warning(
+                    "pool.transport_away",
+                    error=f"{type(error).__name__}: {error}"[:300],
+                    again_s=round(pause, 2),
+                )
                 self._wait(pause)
             else:
                 me.first_connection_attempt = False

@@ -9,6 +9,7 @@ was frozen goes on after its reservation ran out, it repeats what another has to
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -24,20 +25,19 @@ from passdown.contracts.codec import encode
 from passdown.contracts.errors import Unavailable
 from passdown.contracts.outgoing import CONTENT_TYPE
 
-#: Sessions that one pass asks for.
+#: Sessions that are asked for at once.
 BATCH = 100
-#: For how long a session is left to whoever tells of it (milliseconds): longer than one message may take.
-RESERVE_MS = 20_000
-#: In so much of that a pass begins with another session (seconds).
-_BEGIN_WITHIN = 5.0
+#: For how long a session is left to whoever tells of it (milliseconds). As late it is told of where that one was
+#: killed; one that takes longer is told of twice.
+RESERVE_MS = 10_000
 _PAGE = 1_000
 
 #: Waits after a pass that failed (seconds): the first, and the longest.
-_AGAIN_FIRST, _AGAIN_MOST = 0.5, 15.0
+_AGAIN_FIRST, _AGAIN_MOST = 0.5, 5.0
 #: The wait after a pass that found something (seconds); it doubles with each that does not.
 _LEAST_WAIT = 0.02
 #: For how long a queue or exchange that did not take a message is left alone (seconds).
-_LEAVE_S = 30.0
+LEAVE_S = 30.0
 #: Of so many is that known at once.
 _MOST_LEFT = 1_000
 
@@ -67,7 +67,7 @@ class Publisher(Protocol):
 
 
 class Passed(NamedTuple):
-    """What one pass came to: sessions found, and those of them that nothing is left to be told of."""
+    """What one pass came to: the sessions that were in hand, and those that were told of."""
 
     found: int
     told: int
@@ -96,6 +96,9 @@ class Teller:
         self._most_wait_s = most_wait_s
         self._reserve_ms = reserve_ms
         self._monotonic = monotonic
+        #: Sessions that are reserved for this one, and until when: they wait here where the transport is away.
+        self._hand: deque[ToTell] = deque()
+        self._until = 0.0
         #: Queue or exchange → until when it is left alone.
         self._left: dict[str, float] = {}
 
@@ -125,35 +128,42 @@ class Teller:
             stop.wait(wait)
 
     def once(self, batch: int = BATCH, stop: threading.Event | None = None) -> Passed:
-        """Make one pass over up to `batch` sessions. Raises Unavailable where the store or the transport is away."""
-        begun = self._monotonic()
-        found = self._store.due(DueRequest(limit=0, reserve_ms=self._reserve_ms, tell=batch)).tell
-        told = 0
-        for one in found:
-            late = self._monotonic() - begun > min(_BEGIN_WITHIN, self._reserve_ms / 2000)
-            if late or (stop is not None and stop.is_set()):
-                break  # they are free again soon, for whoever is quicker
-            told += self._tell(one)
-        return Passed(len(found), told)
+        """Tell of what is in hand, else of up to `batch` sessions. Raises Unavailable where store or transport is away."""
+        if not self._hand or self._monotonic() >= self._until:
+            self._until = self._monotonic() + self._reserve_ms / 1000
+            asked = DueRequest(limit=0, reserve_ms=self._reserve_ms, tell=batch)
+            self._hand = deque(self._store.due(asked).tell)
+        found, told = len(self._hand), 0
+        while self._hand and self._monotonic() < self._until and not (stop and stop.is_set()):
+            told += self._next()
+        return Passed(found, told)
 
-    def _tell(self, one: ToTell) -> bool:
-        """Tell of one session; a fault with it is said, and leaves the others alone."""
+    def _next(self) -> bool:
+        """Tell of one session in hand. Where the transport is away it stays there."""
+        one = self._hand[0]
+        seq = self._told_up_to(one)
+        self._hand.popleft()
+        if seq:
+            self._store.put(Told(session_id=one.session_id, seq=seq))
+        return bool(seq)
+
+    def _told_up_to(self, one: ToTell) -> int:
+        """Publish what is to be told of a session; return up to which event that was, 0 where it cannot be told.
+
+        A fault with one session is said, and leaves the others alone. Raises Unavailable.
+        """
         try:
-            self._publish_all(one)
+            log = self._log_of(one.session_id)
+            for telling in tellings(log, one.after, self._source):
+                self._publish(telling)
         except Refused:
-            return False
+            return 0
         except Unavailable:
             raise
         except Exception:  # noqa: BLE001 - one session that nobody can read must not keep the others waiting
             _log.exception("teller.broken", session=one.session_id, after=one.after)
-            return False
-        return True
-
-    def _publish_all(self, one: ToTell) -> None:
-        log = self._log_of(one.session_id)
-        for telling in tellings(log, one.after, self._source):
-            self._publish(telling)
-        self._store.put(Told(session_id=one.session_id, seq=len(log)))
+            return 0
+        return len(log)
 
     def _log_of(self, session_id: str) -> list[bytes]:
         """Return the whole log, up to the end of a commit."""
@@ -194,13 +204,11 @@ class Teller:
         """Leave a queue or an exchange alone for a while; what is for others goes on."""
         if len(self._left) >= _MOST_LEFT:
             self._left.clear()
-        self._left[where] = self._monotonic() + _LEAVE_S
-        _log.warning("teller.refused", by=where, session=session_id, error=str(error), again_s=_LEAVE_S)
+        self._left[where] = self._monotonic() + LEAVE_S
+        _log.warning("teller.refused", by=where, session=session_id, error=str(error), again_s=LEAVE_S)
 
 
-def teller_parts(
-    store: Store, transport: Transport, *, source: str, most_wait_s: float
-) -> dict[str, Part]:
+def teller_parts(store: Store, transport: Transport, *, source: str, most_wait_s: float) -> dict[str, Part]:
     """Return the part that tells, by name; none where there is no transport. Options as for `Teller`."""
     if not transport.url:
         return {}

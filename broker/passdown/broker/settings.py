@@ -5,155 +5,23 @@ variable is made of its name. ``docs/settings.md`` is generated from it (`settin
 """
 
 import os
-import re
 import tomllib
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from passdown.broker.plans.durations import seconds, spell
+from passdown.broker import setting_values as read
+from passdown.broker.plans.durations import spell
 from passdown.broker.plans.faults import closest, one_line, show
 from passdown.contracts.errors import ContractError
-from passdown.contracts.outgoing import check_name
 
 CONFIG_FILE = "passdown.toml"
 PREFIX = "PASSDOWN_"
 #: In place of the archive's folder: sessions are removed, and nothing of them is kept.
 NO_ARCHIVE = "none"
-
-_PRINCIPAL = re.compile(r"[a-z]+:[^\s:][^\s]{0,119}")
-_ROLE = re.compile(r"[^\s=,]{1,100}")
-#: What RFC 3986 lets stand in one.
-_URI = re.compile(r"[A-Za-z0-9:/?#\[\]@!$&'()*+,;=._~%-]{1,200}")
-_MOST_RUNNING = 1_000_000
-
-
-def _misfit(expected: str, value: object) -> ValueError:
-    return ValueError(f"expected {expected}, got {show(value)}")
-
-
-def _whole(value: Any, low: int, high: int) -> int:
-    text = value.strip() if isinstance(value, str) else value
-    if isinstance(text, str) and re.fullmatch(r"[+-]?[0-9]{1,18}", text):
-        text = int(text)
-    if isinstance(text, bool) or not isinstance(text, int) or not low <= text <= high:
-        raise _misfit(f"a whole number from {low} to {high}", value)
-    return text
-
-
-def _number(low: int, high: int) -> BeforeValidator:
-    """Accept a whole number within bounds, also written as text."""
-
-    def read(value: Any) -> int:
-        return _whole(value, low, high)
-
-    return BeforeValidator(read)
-
-
-def _duration(shortest: str, longest: str, *, zero: str = "") -> BeforeValidator:
-    """Accept a duration with its unit, or a timedelta, within bounds; returns seconds.
-
-    With ``zero``, which says what it means, also none at all.
-    """
-    low, high = seconds(shortest), seconds(longest)
-    expected = f"a duration with its unit from {shortest} to {longest}"
-    if zero:
-        expected += f", or 0s: {zero}"
-
-    def read(value: Any) -> float:
-        try:
-            found = seconds(value if isinstance(value, timedelta) else _text(value).strip())
-        except (ValueError, OverflowError):
-            raise _misfit(expected, value) from None
-        if not (low <= found <= high or (zero and found == 0)):
-            raise _misfit(expected, value)
-        return found
-
-    return BeforeValidator(read)
-
-
-def _choice(*words: str) -> BeforeValidator:
-    def read(value: Any) -> str:
-        if value not in words:
-            raise _misfit(f"one of {', '.join(words)}", value)
-        return str(value)
-
-    return BeforeValidator(read)
-
-
-def _switch(value: Any) -> bool:
-    """Accept true or false, also written as text; other words for them are refused, for one may mean the other."""
-    read = {"true": True, "false": False}.get(value) if isinstance(value, str) else value
-    if not isinstance(read, bool):
-        raise _misfit("true or false", value)
-    return read
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise _misfit("text", value)
-    return value
-
-
-def _address(value: Any) -> str:
-    if not value:
-        raise _misfit("an address such as sqlite:///passdown.db", value)
-    return _text(value)
-
-
-def _principal(value: Any) -> str:
-    if value != "" and not (isinstance(value, str) and _PRINCIPAL.fullmatch(value)):
-        raise _misfit("kind:name, such as user:ann", value)
-    return value
-
-
-def _exchange(value: Any) -> str:
-    if _text(value):
-        try:
-            check_name(value, what="events")
-        except ContractError as error:
-            raise ValueError(error.problem) from None
-    return value
-
-
-def _source(value: Any) -> str:
-    if not isinstance(value, str) or not _URI.fullmatch(value):
-        raise _misfit("a URI reference, such as /passdown or https://shop.example/passdown", value)
-    return value
-
-
-def _list(value: Any) -> list[str]:
-    """Accept a list of names, also written with commas between them."""
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, list | tuple):
-        raise _misfit("a list of names", value)
-    names: list[str] = []
-    for item in cast("list[Any]", items):
-        name = item.strip() if isinstance(item, str) else ""
-        if not name or not name.isprintable():
-            raise _misfit("a list of names, none of them empty", item)
-        names.append(name)
-    return names
-
-
-def _role_limits(value: Any) -> dict[str, int]:
-    """Accept a table of role → number, also written as ``cashier=5,desk=2``."""
-    table = value
-    if isinstance(value, str):
-        pairs = [one.partition("=") for one in value.split(",")]
-        table = {role.strip(): number for role, _, number in pairs}
-    if not isinstance(table, Mapping):
-        raise _misfit("a table of role = number", value)
-    limits: dict[str, int] = {}
-    for role, number in cast("Mapping[str, Any]", table).items():
-        if not _ROLE.fullmatch(role):
-            raise _misfit("a role and its limit, such as cashier=5", role)
-        limits[role] = _whole(number, 0, _MOST_RUNNING)
-    return limits
 
 
 def _setting(name: str, kind: str, default: Any, meaning: str) -> Any:
@@ -165,13 +33,13 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True)
 
-    store: Annotated[str, BeforeValidator(_address)] = _setting(
+    store: Annotated[str, BeforeValidator(read.address)] = _setting(
         "store",
         "address",
         "sqlite:///passdown.db",
         "Where the truth is kept: `sqlite:///PATH`, or `sqlite:///:memory:` for one process.",
     )
-    transport: Annotated[str, BeforeValidator(_text)] = _setting(
+    transport: Annotated[str, BeforeValidator(read.text)] = _setting(
         "transport",
         "address",
         "",
@@ -180,119 +48,119 @@ class Settings(BaseModel):
         " `amqp://USER:PASSWORD@HOST:PORT/VHOST` (RabbitMQ) between machines; `rediss://` and `amqps://` are the same"
         " over TLS. Empty: beside the store, in a folder or on the same Redis server.",
     )
-    principal: Annotated[str, BeforeValidator(_principal)] = _setting(
+    principal: Annotated[str, BeforeValidator(read.principal)] = _setting(
         "as",
         "kind:name",
         "",
         "The principal that acts, such as `user:ann`. Empty: the operating system's user.",
     )
-    claim_by_s: Annotated[float, _duration("100ms", "1h")] = _setting(
+    claim_by_s: Annotated[float, read.duration("100ms", "1h")] = _setting(
         "claim_by",
         "duration",
         10.0,
         "How long a taken pack is reserved; one not claimed by then is takeable again.",
     )
-    concurrency: Annotated[int, _number(1, 1000)] = _setting(
+    concurrency: Annotated[int, read.number(1, 1000)] = _setting(
         "concurrency", "number", 8, "Packs that one worker process runs at once, 1 to 1000."
     )
-    pool: Annotated[str, _choice("threads", "prefork", "solo")] = _setting(
+    pool: Annotated[str, read.choice("threads", "prefork", "solo")] = _setting(
         "pool",
         "word",
         "threads",
         "What a worker runs agents in: `threads` of one process, `prefork` (as many processes, for agents that are"
         " heavy or unsafe), or `solo` (one at a time).",
     )
-    worker_grace_s: Annotated[float, _duration("10ms", "1d")] = _setting(
+    worker_grace_s: Annotated[float, read.duration("10ms", "1d")] = _setting(
         "worker_grace",
         "duration",
         10.0,
         "How long running agents may go on when their worker is told to stop; what has not ended by then is handed"
         " back.",
     )
-    roles: Annotated[list[str], BeforeValidator(_list)] = _setting(
+    roles: Annotated[list[str], BeforeValidator(read.name_list)] = _setting(
         "roles", "list", [], "The roles that `worker` serves where its command names none."
     )
-    role_limits: Annotated[dict[str, int], BeforeValidator(_role_limits)] = _setting(
+    role_limits: Annotated[dict[str, int], BeforeValidator(read.role_limits)] = _setting(
         "limits.roles",
         "role = number",
         {},
         "Packs of a role that run at once, over all workers; 0 or absent: no limit. All workers should say the same.",
     )
-    task_limit: Annotated[int, _number(0, _MOST_RUNNING)] = _setting(
+    task_limit: Annotated[int, read.number(0, read.MOST_RUNNING)] = _setting(
         "limits.task", "number", 0, "Packs of one task that run at once, over all workers; 0: no limit."
     )
-    push_limit: Annotated[int, _number(1, _MOST_RUNNING)] = _setting(
+    push_limit: Annotated[int, read.number(1, read.MOST_RUNNING)] = _setting(
         "limits.push",
         "number",
         1_000,
         "Packs of a role that are pushed and not returned yet; the others wait in the store, so that a role which"
         " nobody serves fills no transport.",
     )
-    tick_every_s: Annotated[float, _duration("10ms", "1m")] = _setting(
+    tick_every_s: Annotated[float, read.duration("10ms", "1m")] = _setting(
         "tick_every",
         "duration",
         1.0,
         "The longest wait between two looks at what is due, and so how late a timer, a lost lease or a lost"
         " doorbell is seen.",
     )
-    store_patience_s: Annotated[float, _duration("100ms", "1h")] = _setting(
+    store_patience_s: Annotated[float, read.duration("100ms", "1h")] = _setting(
         "store_patience",
         "duration",
         20.0,
         "How long a command is tried again while the store does not answer.",
     )
-    accept_effect_loss: Annotated[bool, BeforeValidator(_switch)] = _setting(
+    accept_effect_loss: Annotated[bool, BeforeValidator(read.switch)] = _setting(
         "accept_effect_loss",
         "true or false",
         False,
         "Let plans write with tools that lack `dedupes` on a store that may lose its last moments (Redis unless"
         " `appendfsync` is `always`): then a write may happen twice.",
     )
-    events: Annotated[str, BeforeValidator(_exchange)] = _setting(
+    events: Annotated[str, BeforeValidator(read.exchange)] = _setting(
         "events",
         "name",
         "",
         "The exchange on which changes of status are told of the sessions that this process submits. Empty: on none.",
     )
-    events_source: Annotated[str, BeforeValidator(_source)] = _setting(
+    events_source: Annotated[str, BeforeValidator(read.source)] = _setting(
         "events_source",
         "URI reference",
         "/passdown",
         "Whose events they are: the `source` of what a tick tells, the same for all ticks of a store.",
     )
-    retention_s: Annotated[float, _duration("1h", "3650d", zero="for ever")] = _setting(
+    retention_s: Annotated[float, read.duration("1h", "3650d", zero="for ever")] = _setting(
         "retention",
         "duration",
         0.0,
         "How long sessions are kept after their end, 1h to 3650d; then they are archived and removed. `0s`: for ever.",
     )
-    archive: Annotated[str, BeforeValidator(_text)] = _setting(
+    archive: Annotated[str, BeforeValidator(read.text)] = _setting(
         "archive",
         "folder",
         "",
         "Where a tick archives what it removes; the folder must be there. `none`: removed sessions are kept nowhere."
         " Needed where `retention` is set.",
     )
-    keep_keys_s: Annotated[float, _duration("1h", "3650d")] = _setting(
+    keep_keys_s: Annotated[float, read.duration("1h", "3650d")] = _setting(
         "keep_keys",
         "duration",
         604_800.0,
         "How long submit keys are known after their sessions were removed, 1h to 3650d: the same submit, sent again"
         " by then, opens nothing.",
     )
-    modules: Annotated[list[str], BeforeValidator(_list)] = _setting(
+    modules: Annotated[list[str], BeforeValidator(read.name_list)] = _setting(
         "modules",
         "list",
         [],
         "Python modules with agents and tools, for `up` and `worker`: dotted names, or paths of `.py` files.",
     )
-    plans: Annotated[list[str], BeforeValidator(_list)] = _setting(
+    plans: Annotated[list[str], BeforeValidator(read.name_list)] = _setting(
         "plans", "list", [], "Plan files that `up` registers when it starts."
     )
-    log_level: Annotated[str, _choice("debug", "info", "warning", "error")] = _setting(
+    log_level: Annotated[str, read.choice("debug", "info", "warning", "error")] = _setting(
         "log_level", "word", "info", "The least that is logged: `debug`, `info`, `warning` or `error`."
     )
-    log_format: Annotated[str, _choice("console", "json")] = _setting(
+    log_format: Annotated[str, read.choice("console", "json")] = _setting(
         "log_format", "word", "console", "How logs look: `console` for people, `json` for machines."
     )
 

@@ -47,7 +47,7 @@ def work(channel, queue, behaviour):
         if behaviour != "silent":
             give(channel, push)
     for message in got:
-        message.ack()
+        channel.basic_ack(message.delivery_info["delivery_tag"])
     return bool(got)
 
 

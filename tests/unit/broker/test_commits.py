@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from passdown.agents.results import Escalate, NeedsInput, Question
+from passdown.broker.app import App
+from passdown.broker.controller import Controller
 from passdown.broker.stores.base import Commit, Enqueue, Lease
 from tests.unit.broker.rig import ROLE, Rig, pay, paying, plan, two_stages
 
@@ -124,3 +126,25 @@ def test_a_lost_claim_comes_again_alone(rig: Rig, commits: list[Commit]) -> None
     one = commits[-1]
     assert isinstance(one.queue, Enqueue)
     assert (one.queue.attempt, one.queue.solo, one.lease) == (2, True, "end")
+
+
+def test_only_what_somebody_is_told_of_is_marked(rig: Rig, commits: list[Commit]) -> None:
+    """A reply queue is told the end; an exchange each change of the status, and no more (`core.telling`)."""
+    rig.open()
+    rig.claim().give()
+    assert not any(one.tell for one in commits)
+    commits.clear()
+    rig.open(two_stages(), reply_to="q")
+    rig.claim().give()
+    rig.claim(claim_id="claim-00000002").give()
+    assert [one.tell for one in commits] == [False, False, False, False, True]
+
+
+def test_an_exchange_is_told_each_change(rig: Rig, commits: list[Commit]) -> None:
+    controller = Controller(rig.store, rig.bells, patience_s=0.0, events_to="events")
+    rig.broker.app = App(rig.store, rig.app.transport, rig.bells, controller)
+    rig.open(plan())
+    attempt = rig.claim()
+    rig.gateway.checkpoint(attempt.claim, 1, {"at": 1}, {}, [])
+    attempt.give()
+    assert [one.tell for one in commits] == [True, True, False, True]

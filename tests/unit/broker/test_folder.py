@@ -30,7 +30,8 @@ def channel(bells: Path) -> Any:
 
 def put(sender: Any, queue: str, body: bytes = b"0") -> None:
     text = base64.b64encode(body).decode()
-    properties: dict[str, Any] = {"delivery_tag": "t", "delivery_info": {}, "body_encoding": "base64"}
+    delivery = {"exchange": "", "routing_key": queue}
+    properties: dict[str, Any] = {"delivery_tag": "t", "delivery_info": delivery, "body_encoding": "base64"}
     sender._put(queue, {"body": text, "properties": properties, "headers": {}})
 
 
@@ -92,7 +93,8 @@ def test_a_message_has_one_reader_and_is_never_seen_in_part(bells: Path) -> None
         b"5",
         b'{"a":1}',
         b"[" * 200_000,
-        b'{"body":"%%%","headers":{},"properties":{"delivery_tag":"t","delivery_info":{},"body_encoding":"base64"}}',
+        b'{"body":"%%%","headers":{},"properties":{"delivery_tag":"t","delivery_info":'
+        b'{"exchange":"","routing_key":"q"},"body_encoding":"base64"}}',
         json.dumps({"__type__": "x", "__value__": "y"}).encode(),
     ],
     ids=["empty", "bytes", "text", "list", "number", "object", "deep", "base64", "tagged"],
@@ -103,7 +105,7 @@ def test_rule_11_junk_is_put_aside_and_the_next_message_comes(bells: Path, junk:
     put(one, "q", b'"good"')
     with structlog.testing.capture_logs() as said:
         assert base64.b64decode(one._get("q")["body"]) == b'"good"'
-    assert [(line["event"], line["bytes"]) for line in said] == [("doorbell.junk", len(junk))]
+    assert [(line["event"], line["bytes"]) for line in said] == [("transport.junk", len(junk))]
     assert [path.read_bytes() for path in bells.glob("*.junk")] == [junk]
 
 

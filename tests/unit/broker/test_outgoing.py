@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from passdown.broker.app import App, transport_of
 from passdown.broker.controller import Controller
-from passdown.broker.outgoing import BATCH, RESERVE_MS, Passed, Teller
+from passdown.broker.outgoing import BATCH, LEAVE_S, RESERVE_MS, Passed, Teller
 from passdown.broker.stores.queries import FindEnded
 from passdown.broker.transports import queues
 from passdown.broker.transports.carrier import Publisher, Refused, connection_to
@@ -154,9 +154,8 @@ def test_retention_leaves_a_session_alone_that_is_still_to_be_told_of(rig: Rig, 
 # -- faults ------------------------------------------------------------------------------------------------
 
 
-def test_where_the_transport_is_away_the_pass_ends_and_nothing_is_noted(
-    rig: Rig, mouth: Mouth, teller: Teller
-) -> None:
+def two_to_tell_of(rig: Rig, mouth: Mouth, teller: Teller) -> None:
+    """Two sessions that are in the hand of a teller whose transport is away."""
     for key in ("a", "b"):
         rig.open(key=key, reply_to="replies")
         rig.claim().give()
@@ -164,8 +163,21 @@ def test_where_the_transport_is_away_the_pass_ends_and_nothing_is_noted(
     with pytest.raises(Unavailable):
         teller.once()
     mouth.faults.clear()
+
+
+def test_what_is_in_hand_is_told_as_soon_as_the_transport_is_back(
+    rig: Rig, mouth: Mouth, teller: Teller
+) -> None:
+    two_to_tell_of(rig, mouth, teller)
+    assert teller.once(1) == Passed(2, 2)
+    assert mouth.words() == [("replies", "a"), ("replies", "b")]
+
+
+def test_what_was_in_hand_for_too_long_is_anybodys(rig: Rig, mouth: Mouth, teller: Teller) -> None:
+    two_to_tell_of(rig, mouth, teller)
     rig.clock.forward(RESERVE_MS)
-    assert teller.once() == Passed(2, 2)
+    assert teller_of(rig, mouth).once() == Passed(2, 2)
+    assert teller.once() == Passed(0, 0)
     assert mouth.words() == [("replies", "a"), ("replies", "b")]
 
 
@@ -181,7 +193,7 @@ def test_a_queue_that_takes_nothing_keeps_no_other_waiting(rig: Rig, mouth: Mout
     mouth.faults.clear()
     rig.clock.forward(RESERVE_MS)
     assert teller.once() == Passed(2, 0), "it is left alone for a while"
-    rig.clock.forward(RESERVE_MS)
+    rig.clock.forward(int(LEAVE_S * 1000))
     assert teller.once() == Passed(2, 2)
 
 
@@ -213,7 +225,7 @@ def test_a_pass_that_takes_long_leaves_the_rest_to_others(rig: Rig, mouth: Mouth
 
     def slow(body: bytes, **how: Any) -> None:
         inner(body, **how)
-        rig.clock.forward(3_000)
+        rig.clock.forward(RESERVE_MS // 2)
 
     mouth.publish = slow  # type: ignore[method-assign]
     assert teller.once() == Passed(3, 2)
@@ -305,5 +317,5 @@ def test_exchange_and_queue_work_without_a_server(
         keys: list[str] = []
         while (message := queue.get(no_ack=True)) is not None:
             assert message.content_type == CONTENT_TYPE
-            keys.append(msgspec.json.decode(message.body)["data"]["key"])
+            keys.append(msgspec.json.decode(message.body or b"")["data"]["key"])
         assert keys == [str(n) for n in range(20)], name

@@ -32,6 +32,15 @@ def test_the_same_key_again_is_the_same_session(at_desk: Cli, desk: Desk) -> Non
     assert len(desk.broker.sessions()) == 1
 
 
+def test_a_queue_for_the_outcome_and_an_exchange_are_kept_with_the_session(at_desk: Cli, desk: Desk) -> None:
+    words = ("--set", "events=shop.events", "submit", "refund", "--input", "orderId=1", "--key", "a")
+    at_desk(*words, "--reply-to", "shop.replies")
+    state = desk.broker.session("a").state()
+    assert (state.reply_to, state.events_to) == ("shop.replies", "shop.events")
+    at_desk("delegate", "desk", "look", "--key", "b", "--reply-to", "shop.replies")
+    assert desk.broker.session("b").state().reply_to == "shop.replies"
+
+
 def test_inputs_come_from_a_file_from_standard_input_and_one_by_one(
     at_desk: Cli, desk: Desk, tmp_path: Path
 ) -> None:
@@ -64,6 +73,13 @@ def test_a_value_is_text_as_it_is_to_the_sdk(at_desk: Cli, desk: Desk) -> None:
             "submit does not fit its contract at /key",
         ),
         (["refund", "--input", "orderId=1", "--task", "x" * 201], 2, "/taskName"),
+        (["refund", "--input", "orderId=1", "--reply-to", ""], 2, "an empty --reply-to names no queue"),
+        (
+            ["refund", "--input", "orderId=1", "--reply-to", "a b"],
+            2,
+            "at /replyTo: expected 1 to 100 letters",
+        ),
+        (["refund", "--input", "orderId=1", "--reply-to", "passdown.desk"], 2, "belongs to Passdown"),
         (["refund", "--input", "orderId=1", "--timeout", "1s"], 2, "--timeout and --progress go with --wait"),
         (["refund", "--input", "orderId=1", "--no-progress"], 2, "--timeout and --progress go with --wait"),
         (

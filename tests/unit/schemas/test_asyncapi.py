@@ -8,7 +8,7 @@ from typing import Any, cast
 import jsonschema_rs
 import pytest
 
-from passdown.broker.core.state import _ALL
+from passdown.broker.core.state import A2A_STATE
 from passdown.broker.doorbell import DRAIN_TASK, message, queue_name
 from passdown.broker.plans.names import NAME
 from passdown.broker.schemas.asyncapi import FILE
@@ -103,7 +103,7 @@ def test_the_names_are_those_that_the_code_uses() -> None:
 
 def test_the_examples_of_parameters_could_be() -> None:
     parameters = CHANNELS["events"]["parameters"]
-    assert set(parameters["status"]["examples"]) <= {*_ALL, "paused"}
+    assert set(parameters["status"]["examples"]) <= set(A2A_STATE)
     assert all(NAME.fullmatch(name) for name in parameters["plan"]["examples"])
     assert all(NAME.fullmatch(name) for name in CHANNELS["doorbells"]["parameters"]["role"]["examples"])
 

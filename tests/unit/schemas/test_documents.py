@@ -17,7 +17,18 @@ from passdown.broker.core.state import State
 from passdown.broker.schemas import asyncapi
 from passdown.broker.schemas.generate import URN, documents
 from passdown.broker.schemas.messages import Message, messages
-from passdown.contracts import commands, events, outgoing, pack, plans, problems, push, replies, returns, tools
+from passdown.contracts import (
+    commands,
+    events,
+    outgoing,
+    pack,
+    plans,
+    problems,
+    push,
+    replies,
+    returns,
+    tools,
+)
 from passdown.contracts.codec import ContractError, decode_any, encode
 from passdown.contracts.pack import read_pack
 from passdown.contracts.returns import read_return

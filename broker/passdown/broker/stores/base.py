@@ -75,9 +75,10 @@ class Commit(Record, frozen=True, kw_only=True):
     catalog: int | None = None
     #: Something is to be told outside up to the version after: `due` hands the session out for that, until `Told`.
     tell: bool = False
-    #: Digest of the event that the first of ``events`` follows on (empty: there is none). A store that may lose what
-    #: it acknowledged keeps the digest of each session's last event and answers Stale where that is another one:
-    #: after such a loss the version alone may have come back, with another history (DESIGN §6).
+    #: Digest of the event that the first of ``events`` follows on (empty: none, or not to be compared). Stale where the
+    #: session's last event is another one: in a store that lost its last moments, or was put back to an older copy,
+    #: the same version may have been reached in another way since (DESIGN §6). A state names its last event by this
+    #: digest (`State.head`), so a store may look for it there.
     prev: str = ""
 
 

@@ -139,7 +139,7 @@ def transport_of(store_url: str, transport_url: str = "") -> Transport:
     if transport_url in ("", "filesystem://"):
         path = store_path(store_url)
         return _within(store_url) if path == MEMORY else _beside(Path(f"{path}.bells"))
-    if scheme == "filesystem":
+    if transport_url.startswith("filesystem://"):
         return _beside(Path(transport_url.removeprefix("filesystem://")))
     raise ContractError("transport address", f"expected {_KNOWN}, got {shown_address(transport_url)!r}")
 
@@ -161,17 +161,20 @@ def _on_redis(url: str, what: str, known: tuple[str, ...]) -> Transport:
     parts, query = _parts(url, what, known)
     if not re.fullmatch(r"/?|/[0-9]{1,9}", parts.path):
         raise ContractError(what, f"expected a database number after the host, got {shown_address(url)!r}")
-    prefix = query.pop("prefix", "")
+    prefix = query.pop("prefix", None)
     tls = {name: value for name, value in query.items() if name in _TLS}
     options = {**_REDIS_OPTIONS, "global_keyprefix": _prefix(prefix, of_store=what == "store address")}
     return Transport(_ours(parts, _REDIS[parts.scheme], tls), options, linger_s=0.05)
 
 
-def _prefix(said: str, *, of_store: bool) -> str:
-    """Stores under two prefixes of one server must not answer each other's doorbells."""
-    if not said:
-        return PREFIX
-    return f"{PREFIX}{said}:" if of_store else said
+def _prefix(said: str | None, *, of_store: bool) -> str:
+    """Stores under two prefixes of one server must not answer each other's doorbells.
+
+    A transport may be told to use none: in a Celery application of others, where the queues have none.
+    """
+    if of_store:
+        return f"{PREFIX}{said}:" if said else PREFIX
+    return PREFIX if said is None else said
 
 
 def _on_rabbitmq(url: str) -> Transport:

@@ -297,8 +297,15 @@ class Consumer:
 
 
 def connection_to(transport: Transport, within_s: float = PUBLISH_WITHIN_S) -> kombu.Connection:
-    """Return a connection that is not opened yet; whoever opens it waits at most `within_s` seconds."""
-    return kombu.Connection(transport.url, transport_options=transport.options, connect_timeout=within_s)
+    """Return an open connection; raises what the transport raises where none is had within `within_s` seconds, or twice that."""
+    connection = kombu.Connection(
+        transport.url, transport_options=transport.options, connect_timeout=within_s
+    )
+    # Left to itself kombu sleeps for seconds between tries.
+    connection.ensure_connection(
+        max_retries=1, interval_start=0, interval_step=0, timeout=within_s, reraise_as_library_errors=False
+    )
+    return connection
 
 
 def drop(connection: kombu.Connection | None) -> None:

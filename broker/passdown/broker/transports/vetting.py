@@ -4,6 +4,7 @@ kombu and Celery end their loops over a list item that is no envelope, a body th
 claims to be, a compression that does not unpack, or an envelope without its delivery's address.
 """
 
+import base64
 import json
 from collections.abc import Callable
 from typing import Any, cast
@@ -28,6 +29,8 @@ def envelope(channel: Any, data: bytes | str) -> Any:
     _require(dict, headers)
     if headers.get("compression"):
         raise ValueError("compressed messages are not read")
+    if properties.get("body_encoding") == "base64":
+        base64.b64decode(payload["body"], validate=True)  # kombu leaves out what does not belong
     channel.Message(payload, channel=channel)
     return payload
 

@@ -28,11 +28,26 @@ class Family(NamedTuple):
 #: All forms of keys. A key that is none of them is a leak.
 FAMILIES = (
     Family("meta", "hash", "", "a dozen fields: format, shards, clock, counters"),
-    Family("catalog", "hash", "", "shard 0: one field for each name of a plan or tool ever registered; others: one field"),
+    Family(
+        "catalog",
+        "hash",
+        "",
+        "shard 0: one field for each name of a plan or tool ever registered; others: one field",
+    ),
     Family("documents", "hash", "", "shard 0 only; one field for each digest of a plan or tool registered"),
     Family("quarantine", "stream", "", "shard 0 only; MOST_QUARANTINED messages, the oldest goes first"),
-    Family("roles", "zset", "", "one member for each role that has a pack, until `due` finds it empty"),
-    Family("bells", "hash", "", "one field for each role that is rung, until `due` finds it empty"),
+    Family(
+        "roles",
+        "zset",
+        "",
+        "one member for each role that has a pack or a claim, until `due` finds that it has none",
+    ),
+    Family(
+        "bells",
+        "hash",
+        "",
+        "one field for each role that is rung, until it is answered or `due` finds it empty",
+    ),
     Family("ready", "zset", "role", "one member for each pack that may be taken; gone when there is none"),
     Family("waiting", "zset", "role", "one member for each pack that is reserved or postponed"),
     Family("queued", "zset", "role", "one member for each pack of the role, by when it was queued"),
@@ -40,7 +55,9 @@ FAMILIES = (
     Family("busy-task", "zset", "task id", "the same of the task"),
     Family("dues", "zset", "", "one member for each due entry; a session's state bounds how many it has"),
     Family("leases", "zset", "", "one member for each claim that stands"),
-    Family("handed", "zset", "", "entries of `dues` and `leases` that a tick was handed, for as long as it said"),
+    Family(
+        "handed", "zset", "", "entries of `dues` and `leases` that a tick was handed, for as long as it said"
+    ),
     Family("over", "zset", "", "one member for each claim that is over, until its lease would have run out"),
     Family("tell", "zset", "", "one member for each session of which something is to be told"),
     Family(

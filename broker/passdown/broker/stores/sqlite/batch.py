@@ -65,6 +65,7 @@ class _Standing(NamedTuple):
     lease: str | None = None
     reserved: int = 0
     ticketed: int = 0
+    follows: int = 1
     removed: str = ""
 
 
@@ -114,13 +115,14 @@ class Batch:
         session_id = commit.session_id
         if session_id in self._touched:
             self.flush()
-        row = self._cursor.execute(sql.LOOK_UP, (commit.command_id, session_id)).fetchone()
+        sought = {"prev": commit.prev.encode(), "command_id": commit.command_id, "session_id": session_id}
+        row = self._cursor.execute(sql.LOOK_UP, sought).fetchone()
         was = _Standing(*row) if row else self._nobody(commit)
         if was.command_digest is not None:
             if was.command_digest == commit.command_digest:
                 return Repeated(reply=was.reply)
             return Stale(version=was.version, clash=True)
-        if was.version != commit.expected or was.removed or self._catalog_moved_on(commit):
+        if was.version != commit.expected or was.removed or not was.follows or self._catalog_moved_on(commit):
             return Stale(version=was.version)
         self._touched.add(session_id)
         self._write(was.n or self._next_number(), was, commit)

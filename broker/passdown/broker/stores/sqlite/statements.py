@@ -7,16 +7,17 @@ of its question marks, or by name where one is used twice.
 # -- commits -----------------------------------------------------------------------------------------------
 
 #: All that deciding on a commit needs, in one look. → n, version, status, task_id, task_name, plan, opened_at,
-#: queued_role, queued_score, dues, command's digest, its reply, lease's role, its standing, is reserved, has tickets
+#: queued_role, queued_score, dues, command's digest, its reply, lease's role, its standing, is reserved, has tickets,
+#: whether the state names the event that the commit follows on
 LOOK_UP = """
 SELECT s.n, s.version, s.status, s.task_id, s.task_name, s.plan, s.opened_at, s.queued_role, s.queued_score,
        s.dues, c.digest, c.reply, l.role, l.standing, r.n IS NOT NULL,
-       EXISTS (SELECT 1 FROM tickets t WHERE t.n = s.n)
+       EXISTS (SELECT 1 FROM tickets t WHERE t.n = s.n), instr(s.state, :prev) > 0
 FROM sessions s
-LEFT JOIN log c ON c.n = s.n AND c.command_id = ?
+LEFT JOIN log c ON c.n = s.n AND c.command_id = :command_id
 LEFT JOIN leases l ON l.n = s.n
 LEFT JOIN reservations r ON r.n = s.n
-WHERE s.session_id = ?
+WHERE s.session_id = :session_id
 """
 
 #: The number of the session that was opened last.

@@ -2,28 +2,34 @@
 -- One atomic step of a session. → {'c', version, now, role to ring for …}, {'r', reply}, {'s', version, clash}
 --
 -- It is not written where the memory is full: it makes the log longer.
+-- ARGV[4] and on: the digest of the command's content, state, reply, row, what it is found by, the pack (empty:
+-- none), what stands for the event before (empty: any) and for the last one, and the events.
 -- At most: 1000 events, 1000 due entries, 1000 tickets.
 
 local c = cmsgpack.unpack(ARGV[3])
-local session_id, command, digest, expected, catalog = c[1], c[2], c[3], c[4], c[5]
-local events, queue, lease, dues, tickets = c[15], c[16], c[17], c[18], c[19]
+local digest, state, reply, row, filed, pack, prev, tip = unpack(ARGV, 4, 11)
+local session_id, command, expected, catalog, status, ended, task, opened_at, changed_at = unpack(c, 1, 9)
+local events, queue, lease, dues, tickets, tell, taking = unpack(c, 10, 16)
 
 local function fault()
-  if #c ~= 21 or not words(session_id, command, digest, c[6], c[7], c[8], c[9], c[10], c[12], c[21]) then
+  if #c ~= 16 or not words(session_id, command, status, task, taking, tip) then
     return 'a commit of another form'
   end
-  if #digest ~= 16 or #c[9] ~= 24 or session_id == '' then
+  if #digest ~= 16 or #filed ~= 24 or #tip ~= 8 or (#prev ~= 8 and prev ~= '') or session_id == '' then
     return 'a digest or an id of another length'
   end
-  if not (natural(expected) and whole(catalog) and natural(c[11]) and natural(c[13]) and natural(c[14])
-      and natural(c[20])) then
+  if not (natural(expected) and whole(catalog) and natural(ended) and natural(opened_at) and natural(changed_at)
+      and natural(events) and natural(tell)) then
     return 'a number that is none'
   end
-  if not all_words(events, 1000) then
+  if events > 1000 then
     return 'more than 1000 events'
   end
+  if #ARGV ~= 11 + events then
+    return 'another number of events'
+  end
   if type(queue) == 'table' then
-    if #queue ~= 6 or not words(queue[1], queue[6]) or not (natural(queue[2]) and natural(queue[3])
+    if #queue ~= 5 or not words(queue[1]) or not (natural(queue[2]) and natural(queue[3])
         and whole(queue[4]) and natural(queue[5])) then
       return 'a pack of another form'
     end
@@ -53,7 +59,7 @@ local function fault()
     end
     for _, ticket in ipairs(tickets) do
       if #ticket ~= 4 or not (natural(ticket[1]) and natural(ticket[3])) or not words(ticket[2], ticket[4])
-          or #ticket[2] ~= 6 then
+          or #ticket[2] ~= 12 then
         return 'a ticket of another form'
       end
     end
@@ -88,7 +94,7 @@ if recorded then
   end
   return {'s', head and head.version or 0, 1}
 end
-if (head and head.version or 0) ~= expected or (catalog >= 0 and catalog ~= catalog_version()) then
+if (head and head.version or 0) ~= expected or (head and prev ~= '' and prev ~= head.tip) or (catalog >= 0 and catalog ~= catalog_version()) then
   return {'s', head and head.version or 0, 0}
 end
 
@@ -101,17 +107,18 @@ local old_dues = got[5] and cmsgpack.unpack(got[5]) or {}
 local old_tickets = got[6] and cmsgpack.unpack(got[6]) or {}
 local old_head = head
 head = {
-  version = expected + #events,
+  version = expected + events,
   n = head and head.n or call('HINCRBY', META, 'sessions', 1),
-  opened_at = c[13],
-  changed_at = c[14],
+  opened_at = opened_at,
+  changed_at = changed_at,
   told = head and head.told or 0,
   upto = head and head.upto or 0,
-  ended = c[11],
-  filed = c[9],
+  ended = ended,
+  tip = tip,
+  filed = filed,
   opener = head and head.opener or command,
 }
-local sets = {'r', c[8], 's', c[6], 'c' .. command, digest .. c[7]}
+local sets = {'r', row, 's', state, 'c' .. command, digest .. reply}
 local drops = {}
 local handle = handle_of(head.n, session_id)
 
@@ -140,8 +147,8 @@ local function enqueue()
   call('ZADD', BASE .. 'ready:' .. role, text(score), handle)
   call('ZADD', BASE .. 'queued:' .. role, text(now), handle)
   call('ZADD', BASE .. 'roles', 'LT', '0', role)
-  keep('q', cmsgpack.pack({role, score, queue[2], queue[3], queue[5], now, c[12], 0, ''}))
-  keep('p' .. text(queue[2]) .. '/' .. text(queue[3]), queue[6])
+  keep('q', cmsgpack.pack({role, score, queue[2], queue[3], queue[5], now, task, 0, ''}))
+  keep('p' .. text(queue[2]) .. '/' .. text(queue[3]), pack)
 end
 
 local function release_lease()
@@ -159,8 +166,8 @@ local function begin_lease()
   end
   local runs_out = now + lease[3]
   call('ZADD', BASE .. 'leases', text(runs_out), session_id)
-  occupy('L', session_id, lease[2], c[12], '+inf')
-  keep('l', cmsgpack.pack({lease[1], lease[2], c[12], 'held', runs_out, lease[3], (jumps_known())}))
+  occupy('L', session_id, lease[2], task, '+inf')
+  keep('l', cmsgpack.pack({lease[1], lease[2], task, 'held', runs_out, lease[3], (jumps_known())}))
 end
 
 local function turn_lease()
@@ -212,7 +219,7 @@ end
 
 local function ticket_places(ticket)
   local place = struct.pack('>I6I5I4', ticket[3], head.n, ticket[1]) .. session_id
-  return '\0\0\0\0\0\0' .. place, ticket[2] .. place
+  return '000000000000' .. place, ticket[2] .. place
 end
 
 local function replace_tickets()
@@ -242,7 +249,7 @@ local function file()
       new[#new + 1] = '0'
       new[#new + 1] = place
       if which == 1 then
-        call('SADD', BASE .. 'statuses', c[10])
+        call('SADD', BASE .. 'statuses', status)
       end
     end
   end
@@ -277,14 +284,14 @@ end
 if tickets and (#tickets > 0 or #old_tickets > 0) then
   replace_tickets()
 end
-if c[20] == 1 then
+if tell == 1 then
   head.upto = head.version
   -- Where something is to be told already, or somebody is telling it, it keeps its place.
   call('ZADD', BASE .. 'tell', 'NX', text(now), session_id)
 end
 file()
-if #events > 0 then
-  call('RPUSH', BASE .. 'log:' .. session_id, unpack(events))
+if events > 0 then
+  call('RPUSH', BASE .. 'log:' .. session_id, unpack(ARGV, 12, 11 + events))
 end
 keep('h', head_bytes(head))
 call('HSET', key, unpack(sets))
@@ -296,7 +303,7 @@ local queued = type(queue) == 'table' or (queue == '' and old_queue)
 local claimed = type(lease) == 'table' or (old_lease and old_lease[4] ~= 'told' and lease ~= 'end')
 if head.ended == 1 and not queued and not claimed and #old_dues == 0 and #old_tickets == 0
     and head.told >= head.upto then
-  call('ZADD', BASE .. 'ended', text(c[14]), session_id)
+  call('ZADD', BASE .. 'ended', text(changed_at), session_id)
 elseif old_head and old_head.ended == 1 then
   call('ZREM', BASE .. 'ended', session_id)
 end
@@ -308,7 +315,7 @@ local filled = type(queue) == 'table' and queue[1] or nil
 
 -- A role that the same call takes from is not rung for: the take says whether packs remain.
 local function ring(role, made_room)
-  if role == c[21] or (bell_of(role)) > now or (made_room and role ~= filled and not has_ready(role, now)) then
+  if role == taking or (bell_of(role)) > now or (made_room and role ~= filled and not has_ready(role, now)) then
     return
   end
   local _, backoff = bell_of(role)

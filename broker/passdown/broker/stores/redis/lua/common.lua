@@ -2,7 +2,8 @@
 --
 -- KEYS[1] is the shard's `meta`, the other keys are derived from it and carry the same tag. ARGV[1] is the
 -- time to go by (empty: the server's own), ARGV[2] how far the mark of the clock may lag (milliseconds),
--- ARGV[3] what the script is about, as MessagePack. A script looks at all of that before it compares, and
+-- ARGV[3] what the script is about, as
+-- MessagePack (which knows no bytes here: those come after it). A script looks at all of that before it compares, and
 -- compares before it writes, for what it wrote stays where it fails.
 --
 -- A session is a hash:
@@ -12,7 +13,7 @@
 --   q  its place in the queue: role, score, step, attempt, solo, queued at, task, reserved until, why
 --   l  its claim: claim id, role, task, standing, runs out, length, jumps of the clock that it knows
 --   d  its due entries: {kind, subject, at, due at} each
---   t  its open tickets: {number, index of the queue, opened at, row} each
+--   t  its open tickets: {number, what its queue is found by, opened at, row} each
 --   #<name>  what is only counted
 
 local call = redis.call
@@ -36,18 +37,6 @@ end
 local function words(...)
   for i = 1, select('#', ...) do
     if type((select(i, ...))) ~= 'string' then
-      return false
-    end
-  end
-  return true
-end
-
-local function all_words(list, most)
-  if type(list) ~= 'table' or #list > most then
-    return false
-  end
-  for i = 1, #list do
-    if type(list[i]) ~= 'string' then
       return false
     end
   end
@@ -96,22 +85,24 @@ local function catalog_version()
   return tonumber(call('HGET', BASE .. 'catalog', 'version') or 0)
 end
 
--- A head: version, number, opened at, changed at, told up to, to be told up to, ended, what it is found by (four
--- times six bytes: status, plan, task, task's name), and the id of the command that opened it.
+-- A head: version, number, opened at, changed at, told up to, to be told up to, ended, what stands for the last event
+-- (eight bytes), what it is found by (four times six bytes: status, plan, task, task's name), and the id of the
+-- command that opened it.
 local HEAD = '>I6I6I6I6I6I6B'
 
 local function head_of(bytes)
   local head = {}
   head.version, head.n, head.opened_at, head.changed_at, head.told, head.upto, head.ended
     = struct.unpack(HEAD, bytes)
-  head.filed = string.sub(bytes, 38, 61)
-  head.opener = string.sub(bytes, 62)
+  head.tip = string.sub(bytes, 38, 45)
+  head.filed = string.sub(bytes, 46, 69)
+  head.opener = string.sub(bytes, 70)
   return head
 end
 
 local function head_bytes(head)
   return struct.pack(HEAD, head.version, head.n, head.opened_at, head.changed_at, head.told, head.upto, head.ended)
-    .. head.filed .. head.opener
+    .. head.tip .. head.filed .. head.opener
 end
 
 -- How a session is called in the queues: of one score the one that was opened first comes first.

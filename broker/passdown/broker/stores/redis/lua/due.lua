@@ -138,9 +138,10 @@ local function ran_out(most)
   local key = BASE .. 'leases'
   local count, jumps = jumps_known()
   local chosen, postponed = {}, 0
-  local found
+  local asked, found
   repeat
-    found = call('ZRANGEBYSCORE', key, '-inf', text(now), 'WITHSCORES', 'LIMIT', text(#chosen), text(most - #chosen))
+    asked = most - #chosen
+    found = call('ZRANGEBYSCORE', key, '-inf', text(now), 'WITHSCORES', 'LIMIT', text(#chosen), text(asked))
     for i = 1, #found, 2 do
       local session_id = found[i]
       local of_session = BASE .. 'session:' .. session_id
@@ -155,7 +156,7 @@ local function ran_out(most)
         chosen[#chosen + 1] = {tonumber(found[i + 1]), session_id, lease[1]}
       end
     end
-  until #found < 2 * most or #chosen >= most or postponed >= MOST_AT_ONCE
+  until #found < 2 * asked or #chosen >= most or postponed >= MOST_AT_ONCE
   return chosen
 end
 
@@ -203,7 +204,7 @@ end
 
 local rings = {}
 
--- Return when to look at a role again (nil: when it gets a pack).
+-- Return when to look at a role again (nil: when it gets a pack). One in which claims run stays known.
 local function look_at_role(role)
   if call('EXISTS', BASE .. 'ready:' .. role) == 1 then
     local rung_until, backoff = bell_of(role)
@@ -215,7 +216,11 @@ local function look_at_role(role)
     end
     return rung_until
   end
-  return first_of(BASE .. 'waiting:' .. role)
+  local again_at = first_of(BASE .. 'waiting:' .. role)
+  if not again_at and call('EXISTS', BASE .. 'busy:' .. role) == 1 then
+    return now + MOST_NEXT_MS
+  end
+  return again_at
 end
 
 local function ring()

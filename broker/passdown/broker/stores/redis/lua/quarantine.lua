@@ -1,9 +1,11 @@
 #!lua
 -- Keep what was refused, under a number that was never given before; the oldest go. → its number
+--
+-- ARGV[4]: its body.
 
 local what = cmsgpack.unpack(ARGV[3])
-local source, reason, body, most = what[1], what[2], what[3], what[4]
-if #what ~= 4 or not words(source, reason, body) or not natural(most) then
+local source, reason, most, body = what[1], what[2], what[3], ARGV[4]
+if #what ~= 3 or not words(source, reason, body) or not natural(most) then
   return refuse('a message of another form')
 end
 

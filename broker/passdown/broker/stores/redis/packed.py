@@ -1,0 +1,157 @@
+"""What the client packs for itself: long texts made small, rows, and what sessions are found by.
+
+A text begins with a byte that says how it is kept: 0 as it is, 1 by zlib with the words below. The words are part
+of the format: a released list is never changed, a new one gets a number of its own.
+"""
+
+import hashlib
+import zlib
+
+import msgspec
+
+from passdown.broker.stores.queries import SessionRow, TicketRow
+
+_AS_IT_IS, _ZLIB_1 = b"\x00", b"\x01"
+#: Shorter texts are kept as they are (bytes): making them smaller costs more than it saves.
+_SHORT = 160
+#: 4 KiB of window and little memory: eleven microseconds instead of fifty, and hardly longer.
+_WINDOW_BITS, _MEMORY_LEVEL = 12, 5
+
+#: What is in every state, event and pack; what is in most stands last.
+_WORDS_1 = (
+    b'"unknown","intended","notes":[],"digest":"evidence":[],"uncertainty":{"level":0.0,"notes":[]},"usage":'
+    b'"artifacts":[],"escalate","questions":[],"answered":"policy":"recommended":"risks":[],"handOver":'
+    b'"type":"EffectIntended","type":"EffectDone","effectId":"tool":"args":"result":"scope":"type":"ToolCalled",'
+    b'"type":"Checkpointed","snapshot":null,"type":"LeaseLost","type":"TicketOpened","ticketNo":"queue":"kind":'
+    b'"type":"ReturnRejected","feedback":"type":"Failed","type":"Refused","type":"Cancelled","reason":'
+    b'"status":"done","result":"done","output":{"type":"Completed","outcome":"leaseMs":60000}}'
+    b'{"spec":"passdown.return/1","packDigest":"nextStep":null,"type":"Returned","body":{"result":"done",'
+    b'"type":"Claimed","step":1,"attempt":1,"claimId":"agent":{"name":"version":"model":"","framework":""},'
+    b'"type":"PackIssued","step":1,"attempt":1,"cause":"first","role":"digest":"bytes":"type":"StageEntered",'
+    b'"reason":"start"}}{"spec":"passdown.state/1","by":"user:root","openedAt":"data":{"stage":"go","step":1,'
+    b'"entries":{"attempt":1,"issued":{"claim":null,"head":"{"spec":"passdown.pack/1","plan":"stage":"role":'
+    b'"goal":"","constraints":[],"doneWhen":[],"tools":[],"returns":{"results":["done","needs-input","refused",'
+    b'"escalate"]},"escalation":[],"risk":"normal","leaseSeconds":60.0,"changes":[],"parent":null,"resources":[],'
+    b'"inputs":{"memory":{"version":0,"entries":[],"leftOut":0},"step":1,"effects":[],"reads":[],"answers":[],'
+    b'"feedback":[],"leftOut":0,"snapshot":null,"attempt":1,"cause":"first","deadline":null,"validUntil":null,'
+    b'"trace":"","digest":"{"seq":1,"at":"by":"agent:","prev":"","event":{"type":"SessionOpened","sessionId":"s0-'
+    b'"taskId":"t-"taskName":"","key":"","plan":{"name":"version":1,"digest":"'
+)
+
+
+def squeeze(text: bytes) -> bytes:
+    """Return a text as it is kept."""
+    if len(text) < _SHORT:
+        return _AS_IT_IS + text
+    packer = zlib.compressobj(
+        1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _WORDS_1
+    )
+    small = packer.compress(text) + packer.flush()
+    return _ZLIB_1 + small if len(small) < len(text) else _AS_IT_IS + text
+
+
+def unsqueeze(kept: bytes) -> bytes:
+    """Return the text."""
+    if kept[:1] == _AS_IT_IS:
+        return kept[1:]
+    return zlib.decompressobj(_WINDOW_BITS, _WORDS_1).decompress(kept[1:])
+
+
+def short_digest(text: str) -> bytes:
+    """Return 16 bytes that stand for the digest of a command's content."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def stand_in(digest: str) -> bytes:
+    """Return eight bytes that stand for an event's digest."""
+    return hashlib.blake2b(digest.encode(), digest_size=8).digest()
+
+
+def last_event(state: bytes) -> str:
+    """Return the digest of the last event, which a state names at its very end (empty: it names none)."""
+    _, found, after = state.rpartition(b'"head":"')
+    return after.partition(b'"')[0].decode() if found else ""
+
+
+def filed_under(kind: str, value: str) -> bytes:
+    """Return six bytes for what something is found by; two values may share them, so look at what is found."""
+    return hashlib.blake2b(f"{kind}\0{value}".encode(), digest_size=6).digest()
+
+
+def index_of(row: SessionRow) -> bytes:
+    """Return what a session is found by: status, plan, task, the task's name."""
+    return (
+        filed_under("status", row.status)
+        + filed_under("plan", row.plan)
+        + filed_under("task", row.task_id)
+        + filed_under("name", row.task_name)
+    )
+
+
+#: The fields of a SessionRow that its row keeps, in this order; the key names the session, the head its version.
+_Row = tuple[str, str, str, str, str, str, int, int]
+_row_encoder = msgspec.msgpack.Encoder()
+_row_decoder = msgspec.msgpack.Decoder(_Row)
+#: A TicketRow without its session and its number.
+_Ticket = tuple[int, str, str, str, str, int]
+_ticket_encoder = msgspec.json.Encoder()
+_ticket_decoder = msgspec.json.Decoder(_Ticket)
+
+
+def pack_row(row: SessionRow) -> bytes:
+    """Return what a session is shown by."""
+    return _row_encoder.encode(
+        (
+            row.task_id,
+            row.task_name,
+            row.key,
+            row.plan,
+            row.stage,
+            row.status,
+            row.opened_at,
+            row.updated_at,
+        )
+    )
+
+
+def unpack_row(session_id: str, head: bytes, packed: bytes) -> SessionRow:
+    """Return what a session is shown by."""
+    task_id, task_name, key, plan, stage, status, opened_at, updated_at = _row_decoder.decode(packed)
+    return SessionRow(
+        session_id=session_id,
+        task_id=task_id,
+        task_name=task_name,
+        key=key,
+        plan=plan,
+        stage=stage,
+        status=status,
+        version=int.from_bytes(head[:6]),
+        opened_at=opened_at,
+        updated_at=updated_at,
+    )
+
+
+def place_of(head: bytes) -> bytes:
+    """Return where a session stands in the index, from its head: when it was opened, and its number."""
+    return head[12:18] + head[7:12]
+
+
+def pack_ticket(row: TicketRow) -> str:
+    """Return what a ticket is shown by: text, for it stands in a list that the script packs."""
+    fields = (row.version, row.kind, row.queue, row.why, row.about, row.opened_at)
+    return _ticket_encoder.encode(fields).decode()
+
+
+def unpack_ticket(session_id: str, ticket_no: int, packed: str) -> TicketRow:
+    """Return what a ticket is shown by."""
+    version, kind, queue, why, about, opened_at = _ticket_decoder.decode(packed)
+    return TicketRow(
+        session_id=session_id,
+        ticket_no=ticket_no,
+        version=version,
+        kind=kind,
+        queue=queue,
+        why=why,
+        about=about,
+        opened_at=opened_at,
+    )
