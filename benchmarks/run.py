@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import handoff
 import memory
 import peers
+import pools
 import store
 
 BENCHMARKS: dict[str, Callable[[bool], list[str]]] = {
@@ -22,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[str]]] = {
     "peers": peers.run,
     "handoff": handoff.run,
     "memory": memory.run,
+    "pools": pools.run,
 }
 
 

@@ -14,11 +14,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from passdown.broker.core.state import TRANSITIONS
 from tests.conformance.histories.machine import Histories
-from tests.conformance.histories.stores import STORES
+from tests.conformance.histories.stores import Redis
 from tests.conformance.histories.surroundings import in_slow_motion
+from tests.servers.redis import RedisServer
 
-#: How many histories `make test` runs over each store, and how many things happen in one before all heals.
+#: How many histories `make test` runs over SQLite and over Redis, and how many things happen in one before all heals.
 HISTORIES = 2_000
+HISTORIES_ON_REDIS = 100
 STEPS = 25
 LONG = 80
 #: The share of SOAK_MINUTES that goes to each store.
@@ -46,18 +48,31 @@ def machine(store: str) -> type[Histories]:
     )
 
 
+@pytest.fixture
+def on_redis(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Redis, "server", redis_server)
+
+
 @pytest.mark.timeout(900)  # about a minute; much longer where it shrinks what it found
-@pytest.mark.parametrize("store", STORES)
-def test_the_rules_hold_in_every_history(store: str) -> None:
-    histories = machine(store)
+def test_the_rules_hold_in_every_history() -> None:
+    histories = machine("sqlite")
     run_state_machine_as_test(histories, settings=settings(_settings, max_examples=HISTORIES))
     assert histories.finished >= HISTORIES, "fewer histories ran than are asked for"
     # A machine that no longer reaches an event would find no fault in it.
     assert sorted(set(TRANSITIONS) - set(histories.seen)) == []
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("on_redis")
+def test_the_rules_hold_in_histories_over_redis() -> None:
+    histories = machine("redis")
+    run_state_machine_as_test(histories, settings=settings(_settings, max_examples=HISTORIES_ON_REDIS))
+    assert histories.finished >= HISTORIES_ON_REDIS, "fewer histories ran than are asked for"
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.usefixtures("on_redis")
+@pytest.mark.parametrize("store", ["sqlite", "redis"])
 def test_the_rules_hold_in_long_histories(store: str) -> None:
     histories = machine(store)
     ends = time.monotonic() + 60 * SOAK_SHARE * float(os.environ.get("SOAK_MINUTES", "10"))

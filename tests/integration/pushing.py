@@ -26,6 +26,7 @@ class Push:
         self.site = site
         self.url = url
         self.broker = Broker.connect(site.store, transport=url, by="user:producer")
+        self._connections: list[amqp.Connection] = []
 
     def tick(self, *more: str) -> subprocess.Popen[bytes]:
         """Start a tick."""
@@ -45,17 +46,36 @@ class Push:
     def submit(self, count: int = 1, **more: Any) -> list[Session]:
         """Open sessions of a plan whose only stage is pushed."""
         ref = self.broker.register(pushed_plan(**more))
-        return [
-            self.broker.submit(ref, key=f"{ref.digest[:6]}-{n}", inputs={"n": n}) for n in range(count)
-        ]
+        return [self.broker.submit(ref, key=f"{ref.digest[:6]}-{n}", inputs={"n": n}) for n in range(count)]
 
     def quarantined(self) -> list[QuarantineRow]:
         """Return what is in quarantine."""
         found = self.broker.app.store.find(FindQuarantine(limit=1000))
         return [row for row in found if isinstance(row, QuarantineRow)] if isinstance(found, list) else []
 
+    def channel(self) -> amqp.Channel:
+        """Return a channel of a connection of its own, once the queue of the role is there."""
+        found: list[amqp.Channel] = []
+
+        def there() -> bool:
+            address, vhost = server_of(self.url)
+            connection = amqp.Connection(address, virtual_host=vhost or "/", confirm_publish=True)
+            connection.connect()
+            self._connections.append(connection)
+            found.append(connection.channel())
+            try:
+                found[-1].queue_declare(f"passdown.push.{ROLE}", passive=True)
+            except amqp.NotFound:
+                return False
+            return True
+
+        wait_until(there, "the queue of the role")
+        return found[-1]
+
     def close(self) -> None:
         """Let go."""
+        for connection in self._connections:
+            connection.collect()
         self.broker.close()
 
 
@@ -69,15 +89,6 @@ def server_of(url: str) -> tuple[str, str]:
     """Return the server and the virtual host in an AMQP address."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}", parts.path.removeprefix("/")
-
-
-def amqp_channel(url: str) -> amqp.Channel:
-    """Return a channel of a connection of one's own."""
-    address, vhost = server_of(url)
-    connection = amqp.Connection(address, virtual_host=vhost or "/", confirm_publish=True)
-    connection.connect()
-    channel: amqp.Channel = connection.channel()
-    return channel
 
 
 def fetch(channel: amqp.Channel, count: int, timeout_s: float = 30.0) -> list[dict[str, Any]]:

@@ -166,17 +166,25 @@ def test_rule_01_outcomes_arrive_over_redis_though_it_is_away_for_long_and_timer
         assert reader.statuses(session, REPLIES) == ["expired"]
 
 
-@pytest.fixture(params=["rabbitmq", "redis"])
-def url(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=["rabbitmq", "redis", "redis with the store"])
+def place(request: pytest.FixtureRequest, site: Site) -> Iterator[tuple[Shop, str]]:
+    """A shop, and the address of the transport."""
     if request.param == "rabbitmq":
-        return request.getfixturevalue("rabbitmq_url")
-    server: RedisServer = request.getfixturevalue("redis_server")
-    return server.url()
+        url: str = request.getfixturevalue("rabbitmq_url")
+    else:
+        server: RedisServer = request.getfixturevalue("redis_server")
+        url = server.url(1)
+        if request.param != "redis":
+            site.store = server.url(0)
+    made = Shop(site)
+    yield made, url
+    made.broker.close()
 
 
 def test_who_dies_between_publishing_and_noting_it_is_made_good(
-    site: Site, shop: Shop, url: str, tmp_path: Path
+    site: Site, place: tuple[Shop, str], tmp_path: Path
 ) -> None:
+    shop, url = place
     reader = Reader(url)
     (session,) = shop.submit(range(1))
     shop.work()

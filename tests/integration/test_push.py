@@ -10,7 +10,7 @@ import amqp
 import jsonschema_rs
 import pytest
 
-from tests.integration.pushing import JSON, ROLE, Push, all_in, amqp_channel, answer, fetch
+from tests.integration.pushing import JSON, Push, all_in, answer, fetch
 from tests.integration.site import Site, types, wait_until
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
@@ -35,10 +35,17 @@ def test_a_worker_in_plain_amqp_does_a_handoff(rabbit: Push) -> None:
     rabbit.tick()
     rabbit.over_amqp()
     wait_until(lambda: all_in(sessions, "done"), "all sessions are done")
-    assert [session.output() for session in sessions] == [
+    assert [session.result(timeout_s=5) for session in sessions] == [
         {"echo": {"n": n}, "attempt": 1} for n in range(20)
     ]
-    assert types(sessions[0]) == ["SessionOpened", "StageEntered", "PackIssued", "Claimed", "Returned", "Completed"]
+    assert types(sessions[0]) == [
+        "SessionOpened",
+        "StageEntered",
+        "PackIssued",
+        "Claimed",
+        "Returned",
+        "Completed",
+    ]
     assert rabbit.quarantined() == []
 
 
@@ -57,29 +64,12 @@ def test_a_worker_in_plain_redis_does_a_handoff(site: Site, redis_server: RedisS
 def test_the_messages_conform_to_their_published_schemas(rabbit: Push) -> None:
     rabbit.submit(1)
     rabbit.tick()
-    (message,) = fetch(amqp_channel_when_there(rabbit), 1)
+    (message,) = fetch(rabbit.channel(), 1)
     conforms(message, "push.json")
     conforms(message["pack"], "pack.json")
     conforms(json.loads(answer(message)), "return.json")
     with pytest.raises(jsonschema_rs.ValidationError):
         conforms({**message, "claimId": None}, "push.json")
-
-
-def amqp_channel_when_there(push: Push) -> amqp.Channel:
-    """Return a channel once the queue of the role is there."""
-    found: list[amqp.Channel] = []
-
-    def there() -> bool:
-        channel = amqp_channel(push.url)
-        try:
-            channel.queue_declare(f"passdown.push.{ROLE}", passive=True)
-        except amqp.NotFound:
-            return False
-        found.append(channel)
-        return True
-
-    wait_until(there, "the queue of the role")
-    return found[0]
 
 
 def test_rule_02_doubled_and_reordered_returns_count_once(rabbit: Push) -> None:
@@ -122,7 +112,7 @@ def test_rule_11_junk_on_the_queue_of_returns_stops_nobody(rabbit: Push) -> None
     """Fault #33."""
     sessions = rabbit.submit(20)
     rabbit.tick()
-    channel = amqp_channel_when_there(rabbit)
+    channel = rabbit.channel()
     packs = fetch(channel, 20)
     for n, pack in enumerate(packs):
         body, kind = JUNK[n % len(JUNK)]

@@ -99,7 +99,7 @@ def rows(path: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("point", "count", "double"),
+    ("point", "count", "most_doubles"),
     [
         ("after_session", 14, 0),
         ("before_rename", 2, 0),
@@ -110,7 +110,7 @@ def rows(path: Path) -> dict[str, int]:
     ],
 )
 def test_killed_at_any_point_nothing_is_lost(
-    site: Site, folder: Path, point: str, count: int, double: int
+    site: Site, folder: Path, point: str, count: int, most_doubles: int
 ) -> None:
     sessions = ended(site, 30)
     doomed = archive(site, folder, 10, point, str(count))
@@ -118,7 +118,9 @@ def test_killed_at_any_point_nothing_is_lost(
 
     archived, left = in_files(folder), in_store(site)
     assert archived.keys() | left == sessions
-    assert len(archived.keys() & left) == double, "archived, and not removed yet"
+    double = len(archived.keys() & left)  # archived, and not removed yet
+    assert double <= most_doubles
+    assert point != "after_rename" or double == most_doubles
 
     assert archive(site, folder, 10).wait(timeout=60) == 0
     archived = in_files(folder)

@@ -42,12 +42,19 @@ _log = structlog.get_logger("passdown")
 
 
 def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
-    """Open the store at ``sqlite:///path`` (``sqlite:///:memory:`` for one process).
+    """Open the store at ``sqlite:///path`` (``sqlite:///:memory:`` for one process), or on a Redis server.
 
-    `clock` returns milliseconds since the epoch, and is for tests. Raises ContractError for an address that
-    is none and for a file that is not ours or is of a newer version, Unavailable where the file cannot be
-    used now.
+    That is ``redis://host:port/db``, ``rediss://…`` with TLS, or ``unix:///path``; see `stores.redis.address` for
+    what may stand behind a question mark (``shards=4&prefix=team&timeout=5``). `clock` returns milliseconds since
+    the epoch, and is for tests. Raises ContractError for an address that is none, for a file that is not ours or is
+    of a newer version, and for a server that could lose what it is given; Unavailable where the file cannot be used,
+    or the server does not answer, now.
     """
+    if url.startswith(("redis://", "rediss://", "unix://")):
+        # Whoever keeps a file does not pay for importing redis-py, which takes a fifth of a second.
+        from passdown.broker.stores.redis import RedisStore  # noqa: PLC0415
+
+        return RedisStore(url, clock=clock)
     path = store_path(url)
     return SqliteStore(path, clock=clock) if clock else SqliteStore(path)
 

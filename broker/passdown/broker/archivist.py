@@ -7,6 +7,7 @@ is known for as long again as the settings say: the same submit, sent again, is 
 import random
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -29,6 +30,8 @@ from passdown.contracts.events import PackIssued
 _EVERY_S = 60.0
 #: A file holds so many bytes at most, before they are compressed, and one session more.
 _FILE_BYTES = 64 * 1024 * 1024
+#: So many sessions are removed at a time.
+_REMOVERS = 8
 #: So many sessions that cannot be read are passed over; more would stand in the way of the others.
 _MOST_PASSED_OVER = 1_000
 
@@ -99,9 +102,7 @@ class Archivist:
         if not rows:
             return Pass()
         path, kept = self._write(self._archive, rows) if self._archive else ("", rows)
-        for row in kept:
-            self._remove(row)
-            self._hook("after_remove")
+        self._remove_all(kept)
         left = len(rows) - len(kept)
         more = bool(kept) and (left > 0 or len(found) >= limit)
         return Pass(removed=len(kept), left=left, file=path, more=more)
@@ -156,6 +157,15 @@ class Archivist:
         if encode(fold(map(read_logged, log))) != encode(decode(stored, State, what="state")):
             raise ContractError("log", "folding it does not give the stored state")
         return archived_lines(row, stored, log, [pack for pack in packs if isinstance(pack, bytes)])
+
+    def _remove_all(self, rows: list[SessionRow]) -> None:
+        """Remove sessions, some at a time: those who wait for the store together share its round trips and flushes."""
+        pool = ThreadPoolExecutor(_REMOVERS, thread_name_prefix="passdown-archivist")
+        try:
+            for _ in pool.map(self._remove, rows):
+                self._hook("after_remove")
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _remove(self, row: SessionRow) -> None:
         keep_ms = self._retention.keep_keys_ms

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, cast
 
 import billiard
 import structlog
+from billiard import util
 from celery import signals
 
 from passdown.agents.limits import Stuck
@@ -112,6 +113,9 @@ class _Child:
         self._hearing = ExitStack()
         if alone:
             self._hearing.enter_context(on_signals(self._heard, (signal.SIGTERM,)))
+            # Celery has the system kill a child whose parent dies; it had better hand back first.
+            with contextlib.suppress(OSError):
+                cast("Any", util).set_pdeathsig(signal.SIGTERM)
         watch_parent(self.tell, self._told, closed)
         signals.worker_process_shutdown.connect(self._leave, weak=False)
 

@@ -194,7 +194,7 @@ class Broker:
             for body, done in zip(group, opened, strict=True):
                 try:
                     sessions.append(
-                        Session(self, ids.session_id(body.key)) if done else self._submit(plan, body)
+                        Session(self, self._id_of(body.key)) if done else self._submit(plan, body)
                     )
                 except Unavailable:
                     raise
@@ -207,7 +207,7 @@ class Broker:
     def _open_all(self, plan: str | PlanRef, bodies: Sequence[cmd.Submit]) -> list[bool]:
         """Open those sessions that nobody has opened yet; says which were."""
         controller = self.app.controller
-        names = [ids.session_id(body.key) for body in bodies]
+        names = [self._id_of(body.key) for body in bodies]
         seen = controller.load(names[0])
         ref = plan if isinstance(plan, PlanRef) else controller.catalog.plan(plan, seen.catalog)
         self._require_durable(ref, seen)
@@ -220,8 +220,12 @@ class Broker:
         )
         return [isinstance(answer, Done) for answer in answers]
 
+    def _id_of(self, key: str) -> str:
+        """Return the id of the session that a submit with this key opens in this store."""
+        return ids.session_id(key, self.app.store.shards)
+
     def _submit(self, plan: str | PlanRef, body: cmd.Submit) -> Session:
-        session_id = ids.session_id(body.key)
+        session_id = self._id_of(body.key)
         controller = self.app.controller
         held = controller.load(session_id)
         ref = plan if isinstance(plan, PlanRef) else self._meant(plan, session_id, body, held)
@@ -279,7 +283,7 @@ class Broker:
         """Return a session by its id or its submit key; raises NotFound."""
         check(session_id, what="session")
         removed = ""
-        for candidate in (session_id, ids.session_id(session_id)):
+        for candidate in (session_id, self._id_of(session_id)):
             held = self.app.controller.load(candidate)
             if held.state is not None:
                 return Session(self, candidate)

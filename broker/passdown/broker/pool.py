@@ -15,7 +15,7 @@ import structlog
 from celery import Celery, bootsteps, signals
 from celery.concurrency.thread import TaskPool
 from celery.worker import state as celery_state
-from kombu import Queue
+from kombu import Exchange, Queue
 
 from passdown.broker.app import Transport
 from passdown.broker.doorbell import Doorbell, queue_name
@@ -73,6 +73,9 @@ def celery_app(
         task_default_queue=queue_name(roles[0]),
         task_create_missing_queues=False,
     )
+    # Celery would bind each to an exchange of its own, which stays behind; a doorbell names its queue.
+    for queue in cast("Any", app.amqp.queues).values():
+        queue.exchange = Exchange("")
     app.steps["consumer"].add(Looking)
     return app
 
@@ -127,13 +130,14 @@ class Pool:
         """
         self._hands = hands
         self._doorbell = doorbell
-        self._roles = roles
+        self.roles = roles
         self._kind: Kind = kind
         self._concurrency = 1 if kind == "solo" else concurrency
         self._stopping = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
         self._worker: Any = None
+        self._ended = 0
         slots = ProcessSlots(concurrency) if kind == "prefork" else ThreadSlots(self._concurrency)
         ear = Ear(on_junk)
         #: Knows when the consumer last heard of its transport.
@@ -148,23 +152,31 @@ class Pool:
         """Answer one doorbell: drain the role, and ring on where packs remain."""
         self._answers.drain(role)
 
+    @property
+    def restarts(self) -> int:
+        """How often the consumer was started again, or had to connect anew for it heard nothing."""
+        return self._ended + self.watch.restarts
+
     def run(self) -> None:
         """Consume until `stop`; a consumer that ends by itself is started again."""
         self._idle.clear()
         if self._kind == "solo":
             self._app.set_current()  # in this thread, where the task runs as well
         wait = _RESTART_FIRST
+        watching = threading.Thread(
+            target=self.watch.run, args=(self._stopping,), name="passdown-watch", daemon=True
+        )
+        watching.start()
         try:
             while not self._stopping.is_set():
-                for role in self._roles:
-                    self._doorbell.ring(role)
                 began = time.monotonic()
                 self._consume()
                 if time.monotonic() - began > _LIVED:
                     wait = _RESTART_FIRST
                 if self._stopping.wait(wait):
                     return
-                _log.warning("pool.consumer_ended", roles=self._roles, again_s=wait)
+                self._ended += 1
+                _log.warning("pool.consumer_ended", roles=self.roles, again_s=wait)
                 wait = min(wait * 2, _RESTART_MOST)
         finally:
             self._idle.set()
@@ -187,7 +199,7 @@ class Pool:
             if not self._stopping.is_set():
                 self._worker.start()
         except Exception:  # noqa: BLE001 - each transport raises its own; the consumer starts again
-            _log.exception("pool.consumer_failed", roles=self._roles)
+            _log.exception("pool.consumer_failed", roles=self.roles)
         except SystemExit as error:
             # Celery ends its worker this way; here it ends only the consumer.
             _log.warning("pool.consumer_exit", code=str(error.code))
@@ -202,8 +214,8 @@ class Pool:
         threading.Thread(target=self._end_consumer, name="passdown-pool-end", daemon=True).start()
         self._hands.stop(grace_s)
         if not self._idle.wait(_END_WITHIN):
-            _log.warning("pool.consumer_stuck", roles=self._roles)
-        for role in self._roles:
+            _log.warning("pool.consumer_stuck", roles=self.roles)
+        for role in self.roles:
             # Bells that this pool had heard and not answered: others may serve these roles.
             self._doorbell.ring(role)
         self._app.close()

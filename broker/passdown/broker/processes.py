@@ -1,6 +1,7 @@
 """The processes that people start: a worker, a tick, or everything in one (DESIGN §11)."""
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self, cast
@@ -13,6 +14,8 @@ from passdown.broker.app import App, compose, when_there
 from passdown.broker.archivist import archivist_parts, retention_of
 from passdown.broker.client import Broker
 from passdown.broker.gateway import DirectGateway, Limits
+from passdown.broker.health import HealthFile, asking
+from passdown.broker.junk import JunkKeeper
 from passdown.broker.modules import registry_of
 from passdown.broker.outgoing import teller_parts
 from passdown.broker.parts import Part, Parts
@@ -21,6 +24,7 @@ from passdown.broker.push.parts import push_parts
 from passdown.broker.settings import Settings
 from passdown.broker.signals import end_within, stop_on_signals
 from passdown.broker.tick import Tick
+from passdown.broker.transports.carrier import Consumer
 from passdown.broker.worker import WorkerSpec
 from passdown.broker.worker import run_worker as watch_worker
 
@@ -45,6 +49,7 @@ def run_worker(settings: Settings, roles: list[str]) -> int:
             patience_s=settings.store_patience_s,
             log_level=settings.log_level,
             log_format=settings.log_format,
+            health_file=settings.health_file,
         )
     )
 
@@ -57,7 +62,8 @@ def run_tick(settings: Settings) -> int:
         try:
             if when_there("tick", lambda: opened.append(_compose(settings)), stop):
                 _log.info("tick.started")
-                return _run_parts(parts_of(opened[0], settings), stop)
+                parts = parts_of(opened[0], settings)
+                return _run_parts({**parts, **health_parts("tick", opened[0], settings, parts)}, stop)
         finally:
             for app in opened:
                 app.close()
@@ -134,7 +140,8 @@ class Up:
         for plan in self._settings.plans:
             ref = self.broker.register(Path(plan))
             _log.info("plan.registered", plan=str(ref))
-        self._parts.start_all(parts_of(self.app, self._settings))
+        parts = parts_of(self.app, self._settings)
+        self._parts.start_all(parts)
         if self.roles:
             pool = self._pool = Pool(
                 self._runtime,
@@ -142,8 +149,10 @@ class Up:
                 self.app.transport,
                 self.roles,
                 concurrency=self._settings.concurrency,
+                on_junk=JunkKeeper(self.app.store.put).keep,
             )
             self._parts.start("pool", pool.run)
+        self._parts.start_all(health_parts("up", self.app, self._settings, parts, self._pool))
 
     def __exit__(self, *_: object) -> None:
         if self._stop.is_set():
@@ -177,6 +186,30 @@ def parts_of(app: App, settings: Settings) -> dict[str, Part]:
         ),
         **archivist_parts(app.store, settings),
     }
+
+
+def health_parts(
+    kind: str, app: App, settings: Settings, parts: dict[str, Part], pool: Pool | None = None
+) -> dict[str, Part]:
+    """Return what writes the health of a process with these parts, where the settings want it."""
+    if not settings.health_file:
+        return {}
+    consumers = [part for part in parts.values() if isinstance(part, Consumer)]
+    began = time.monotonic()
+
+    def silent_s() -> float | None:
+        heard = [time.monotonic() - (one.last_poll or began) for one in consumers]
+        return max([*heard, pool.watch.silent_s] if pool else heard, default=None)
+
+    health = HealthFile(
+        settings.health_file,
+        kind,
+        asking(app.store),
+        roles=pool.roles if pool else [],
+        poll_s=silent_s,
+        restarts=lambda: pool.restarts if pool else 0,
+    )
+    return {"health": health}
 
 
 def tick_of(app: App, settings: Settings) -> Tick:

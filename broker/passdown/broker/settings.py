@@ -37,7 +37,9 @@ class Settings(BaseModel):
         "store",
         "address",
         "sqlite:///passdown.db",
-        "Where the truth is kept: `sqlite:///PATH`, or `sqlite:///:memory:` for one process.",
+        "Where the truth is kept: `sqlite:///PATH` for the processes of one machine (`sqlite:///:memory:` for one"
+        " process), or `redis://[USER:PASSWORD@]HOST:PORT/DB` for those of many (`rediss://` over TLS, `unix:///PATH`"
+        " by a socket), with options such as `?shards=4&prefix=NAME&timeout=SECONDS`.",
     )
     transport: Annotated[str, BeforeValidator(read.text)] = _setting(
         "transport",
@@ -156,6 +158,13 @@ class Settings(BaseModel):
     )
     plans: Annotated[list[str], BeforeValidator(read.name_list)] = _setting(
         "plans", "list", [], "Plan files that `up` registers when it starts."
+    )
+    health_file: Annotated[str, BeforeValidator(read.text)] = _setting(
+        "health_file",
+        "path",
+        "",
+        "Where `worker`, `tick` and `up` write once a second whether they hear their transport and their store; each"
+        " process needs a file of its own. `passdown health FILE` reads it. Empty: nowhere.",
     )
     log_level: Annotated[str, read.choice("debug", "info", "warning", "error")] = _setting(
         "log_level", "word", "info", "The least that is logged: `debug`, `info`, `warning` or `error`."
@@ -291,6 +300,8 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
         return value
     if name == "archive" and isinstance(value, str) and value not in ("", NO_ARCHIVE):
         return str(folder / value)
+    if name == "health_file" and value:
+        return str(folder / str(value))
     if isinstance(value, list):
         return [_path_beside(folder, name, one) for one in cast("list[Any]", value)]
     for scheme in ("sqlite:///", "filesystem://"):

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from passdown.agents.limits import Stuck, nobody, unguarded
@@ -25,6 +26,7 @@ from passdown.broker.app import (
     Transport,
     compose,
     open_doorbell,
+    open_store,
     shown_address,
     transport_of,
     when_there,
@@ -34,10 +36,13 @@ from passdown.broker.controller import PATIENCE_S
 from passdown.broker.doorbell import Doorbell
 from passdown.broker.draining import Hands
 from passdown.broker.gateway import DirectGateway, Limits
+from passdown.broker.health import HealthFile, asking
+from passdown.broker.junk import JunkKeeper
 from passdown.broker.logs import set_up_logs
 from passdown.broker.modules import registry_of
 from passdown.broker.pool import Kind, Pool
 from passdown.broker.signals import end_within, on_signals
+from passdown.broker.stores.base import Quarantine, Store
 from passdown.broker.transports import memory
 from passdown.contracts.codec import Record, decode, encode
 from passdown.contracts.errors import ContractError, PassdownError
@@ -56,7 +61,8 @@ _COMMAND = [sys.executable, "-m", "passdown.broker.worker", _ON_STDIN]
 class WorkerSpec(Record, frozen=True, kw_only=True):
     """All that a worker process needs to know. Seconds; ``grace_s``: how long running agents may finish at a stop.
 
-    ``patience_s``: how long a command is tried again while the store does not answer.
+    ``patience_s``: how long a command is tried again while the store does not answer. ``restarts``: how often
+    it was started before.
     """
 
     store: str
@@ -70,6 +76,8 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     patience_s: float = PATIENCE_S
     log_level: str = "info"
     log_format: str = "console"
+    health_file: str = ""
+    restarts: int = 0
 
 
 def run_worker(spec: WorkerSpec) -> int:
@@ -113,6 +121,7 @@ class _Watcher:
                 return status  # what cannot work at all has said so, and would say so again
             wait = _RESTART_FIRST if time.monotonic() - began > _LIVED else min(wait * 2, _RESTART_MOST)
             _log.warning("worker.ended", how=_how(status), roles=self._spec.roles, again_s=wait)
+            self._spec = msgspec.structs.replace(self._spec, restarts=self._spec.restarts + 1)
             self._stopping.wait(wait)
 
     def _once(self) -> int | None:
@@ -206,7 +215,7 @@ class _Serving:
         runtime = self._runtime(app, self._on_stuck)
         if not when_there("worker", runtime.start, self._stop):
             return 0
-        self._run(self._pool(runtime, app.doorbell, app.transport))
+        self._run(self._pool(runtime, app.doorbell, app.transport, app.store.put), asking(app.store))
         return STUCK_STATUS if self._stuck else 0
 
     def in_children(self) -> int:
@@ -216,8 +225,22 @@ class _Serving:
         if not when_there("worker", self._publish_tools, self._stop):
             return 0
         children = Children(self._open, grace_s=self._spec.grace_s)
-        self._run(self._pool(children, open_doorbell(transport), transport))
+        self._run(
+            self._pool(children, open_doorbell(transport), transport, self._put),
+            lambda: self._with_store(lambda store: asking(store)()),
+        )
         return 0
+
+    def _put(self, what: Quarantine) -> None:
+        self._with_store(lambda store: store.put(what))
+
+    def _with_store(self, act: Callable[[Store], None]) -> None:
+        """Open the store for a moment: children would inherit one that is open."""
+        store = open_store(self._spec.store)
+        try:
+            act(store)
+        finally:
+            store.close()
 
     def _publish_tools(self) -> None:
         app = _compose(self._spec)
@@ -241,9 +264,19 @@ class _Serving:
             guard=guard if self._guarded else unguarded,
         )
 
-    def _pool(self, hands: Hands, doorbell: Doorbell, transport: Transport) -> Pool:
+    def _pool(
+        self, hands: Hands, doorbell: Doorbell, transport: Transport, put: Callable[[Quarantine], None]
+    ) -> Pool:
         spec = self._spec
-        return Pool(hands, doorbell, transport, spec.roles, concurrency=spec.concurrency, kind=spec.pool)
+        return Pool(
+            hands,
+            doorbell,
+            transport,
+            spec.roles,
+            concurrency=spec.concurrency,
+            kind=spec.pool,
+            on_junk=JunkKeeper(put).keep,
+        )
 
     def _on_stuck(self, stuck: Stuck) -> None:
         """Slots that are held for good are lost; a process that has no other is of no use."""
@@ -253,8 +286,18 @@ class _Serving:
             self._stuck = True
             self._stop.set()
 
-    def _run(self, pool: Pool) -> None:
+    def _run(self, pool: Pool, ask_store: Callable[[], None]) -> None:
         spec = self._spec
+        if spec.health_file:
+            health = HealthFile(
+                spec.health_file,
+                "worker",
+                ask_store,
+                roles=spec.roles,
+                poll_s=lambda: pool.watch.silent_s,
+                restarts=lambda: spec.restarts + pool.restarts,
+            )
+            threading.Thread(target=health.run, args=(self._stop,), name="passdown-health", daemon=True).start()
         # The consumer of a solo pool is where its agent runs: it may never come back.
         consumer = threading.Thread(target=pool.run, name="passdown-consumer", daemon=True)
         ending = threading.Thread(target=self._end, args=(pool,), name="passdown-stop", daemon=True)

@@ -1,10 +1,15 @@
 """The stores that histories run over. Another one joins by an entry in `STORES`."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import msgspec
 
 from passdown.broker.stores.base import Store
+from passdown.broker.stores.redis import RedisStore
+from passdown.broker.stores.redis.keys import Keys
 from passdown.broker.stores.sqlite import SqliteStore
+from tests.servers.redis import RedisServer
 
 
 class Rows(NamedTuple):
@@ -57,4 +62,49 @@ class Sqlite:
         return [db.execute(query).fetchall() for query in (self._QUEUE, self._LEASES, self._DUES)]
 
 
-STORES: dict[str, Callable[[Callable[[], int]], Driver]] = {"sqlite": Sqlite}
+class Redis:
+    """`RedisStore` on a server that a test gives to the class; each history begins with an empty one."""
+
+    server: ClassVar[RedisServer | None] = None
+    _last: ClassVar[RedisStore | None] = None
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        assert self.server is not None, "histories over Redis need a server"
+        if Redis._last is not None:
+            Redis._last.close()
+        self._client = self.server.client()
+        self._client.flushall()
+        self.store = Redis._last = RedisStore(self.server.url(), clock=clock)
+        self._keys = Keys(0)
+
+    def rows(self) -> Rows:
+        sessions = self._keys.session("")
+        rows = Rows({}, {}, {})
+        for key in self._client.scan_iter(match=f"{sessions}*", count=1000):
+            name = key.decode().removeprefix(sessions)
+            queued, claimed, dues = (self._field(key, field) for field in "qld")
+            if queued:
+                rows.queue[name] = (queued[0], queued[2], queued[3])
+                self._stands_once(queued[0], name)
+            if claimed and claimed[3] != "told":
+                rows.leases[name] = (claimed[0], claimed[3])
+            if dues:
+                rows.dues[name] = {(kind, subject, at) for kind, subject, at, _ in dues}
+        return rows
+
+    def _field(self, key: bytes, field: str) -> Any:
+        packed = self._client.hget(key, field)  # pyright: ignore[reportArgumentType]
+        return msgspec.msgpack.decode(packed) if packed else None  # pyright: ignore[reportArgumentType]
+
+    def _stands_once(self, role: str, name: str) -> None:
+        """What a session says of its place in the queue is where it stands."""
+        found = [
+            kind
+            for kind in ("ready", "waiting", "queued")
+            for handle in self._client.zrange(f"{self._keys.base}{kind}:{role}", 0, -1)  # pyright: ignore
+            if handle[12:].decode() == name  # pyright: ignore
+        ]
+        assert found in (["ready", "queued"], ["waiting", "queued"]), found
+
+
+STORES: dict[str, Callable[[Callable[[], int]], Driver]] = {"sqlite": Sqlite, "redis": Redis}

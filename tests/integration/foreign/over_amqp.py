@@ -3,7 +3,7 @@
     python over_amqp.py HOST:PORT VHOST ROLE [BEHAVIOUR]
 
 BEHAVIOUR: `honest`; `twice` gives each return twice, those of ten packs in random order; `silent` fetches
-packs and gives nothing back; `reporter` appends each attempt to the file that its input names.
+packs and gives nothing back.
 """
 
 import json
@@ -41,9 +41,6 @@ def work(channel, queue, behaviour):
         given *= 2
         random.shuffle(given)
     for push in given:
-        if behaviour == "reporter":
-            with open(push["pack"]["inputs"]["report"], "a") as file:
-                file.write(f"{push['pack']['sessionId']} {push['pack']['attempt']}\n")
         if behaviour != "silent":
             give(channel, push)
     for message in got:

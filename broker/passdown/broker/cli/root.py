@@ -54,6 +54,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "schema": ("schemas", "Write or check the JSON Schemas of all messages."),
         "config": ("configuring", "Show every setting and where it comes from."),
         "doctor": ("doctor", "Look at everything that Passdown stands on, and say what to do."),
+        "health": ("health", "Say whether a process works, from the file that it writes."),
     },
 }
 

@@ -11,6 +11,7 @@ from passdown.broker.doorbell import PUSH_BELL
 from passdown.broker.parts import Part
 from passdown.broker.push.judging import put_aside, take_in
 from passdown.broker.push.pusher import Pusher
+from passdown.broker.stores.base import Store
 from passdown.broker.transports import queues
 from passdown.broker.transports.addresses import Transport
 from passdown.broker.transports.carrier import (
@@ -21,7 +22,8 @@ from passdown.broker.transports.carrier import (
     connection_to,
     drop,
 )
-from passdown.contracts.errors import Unavailable
+from passdown.contracts.codec import decode
+from passdown.contracts.errors import ContractError, Unavailable
 from passdown.contracts.push import RETURNS_QUEUE, role_of_pushed
 
 _log = structlog.get_logger("passdown.push")
@@ -32,21 +34,20 @@ def push_parts(controller: Controller, transport: Transport, limit: int) -> dict
     if not transport.url:
         return {}
     pusher = Pusher(controller, Outbox(transport), limit=limit)
-    bell = queues.hints(PUSH_BELL)
-    put = controller.store
+    store = controller.store
     return {
         "push": pusher,
         "push-bells": Consumer(
             transport,
-            bell,
-            Bells(pusher).hear,
-            on_junk=lambda body, why: put_aside(put, PUSH_BELL, why, body),
+            queues.hints(PUSH_BELL),
+            lambda message: _hear(pusher, store, message),
+            on_junk=lambda body, why: put_aside(store, PUSH_BELL, why, body),
         ),
         "returns": Consumer(
             transport,
             RETURNS_QUEUE,
             lambda message: _take_in(controller, message),
-            on_junk=lambda body, why: put_aside(put, RETURNS_QUEUE, why, body),
+            on_junk=lambda body, why: put_aside(store, RETURNS_QUEUE, why, body),
         ),
     }
 
@@ -63,18 +64,17 @@ class _Bell(msgspec.Struct, frozen=True):
     args: list[str]
 
 
-class Bells:
-    """Tells a pusher for which roles it rang."""
-
-    def __init__(self, pusher: Pusher) -> None:
-        self._pusher = pusher
-
-    def hear(self, message: Received) -> None:
-        """Note one bell; raises msgspec's error where it is none."""
-        for queue in msgspec.json.decode(message.body, type=_Bell).args:
-            role = role_of_pushed(queue)
-            if role:
-                self._pusher.hear(role)
+def _hear(pusher: Pusher, store: Store, message: Received) -> None:
+    """Tell the pusher for which roles a bell rang."""
+    try:
+        rung = decode(message.body, _Bell, what="doorbell").args
+    except ContractError as error:
+        put_aside(store, PUSH_BELL, str(error), message.body)
+        return
+    for queue in rung:
+        role = role_of_pushed(queue)
+        if role:
+            pusher.hear(role)
 
 
 class Outbox:

@@ -58,6 +58,12 @@ FAMILIES = (
     Family(
         "handed", "zset", "", "entries of `dues` and `leases` that a tick was handed, for as long as it said"
     ),
+    Family(
+        "restarted",
+        "zset",
+        "",
+        "one member for each claim that stood when the server was started anew, for a while",
+    ),
     Family("over", "zset", "", "one member for each claim that is over, until its lease would have run out"),
     Family("tell", "zset", "", "one member for each session of which something is to be told"),
     Family(
@@ -91,6 +97,7 @@ class Keys:
         self.dues = f"{self.base}dues"
         self.leases = f"{self.base}leases"
         self.handed = f"{self.base}handed"
+        self.restarted = f"{self.base}restarted"
         self.over = f"{self.base}over"
         self.tell = f"{self.base}tell"
         self.index = f"{self.base}index"

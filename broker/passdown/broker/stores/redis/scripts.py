@@ -48,6 +48,7 @@ COUNT = _read("count")
 TOLD = _read("told")
 REMOVE = _read("remove")
 OPEN = _read("open")
+RESTARTED = _read("restarted")
 
 SCRIPTS = {
     script.sha: script
@@ -66,6 +67,7 @@ SCRIPTS = {
         TOLD,
         REMOVE,
         OPEN,
+        RESTARTED,
     )
 }
 
