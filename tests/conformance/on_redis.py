@@ -1,20 +1,49 @@
 """The driver of `RedisStore` for the conformance suite."""
 
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
+from msgspec import structs
 
-from passdown.broker.stores.base import Store
-from passdown.broker.stores.redis import RedisStore
+from passdown.broker.stores.base import Commit, Outcome, Store, Taken, TakeRequest
+from passdown.broker.stores.redis import RedisStore, ticking
 from tests.conformance.building import Clock
 from tests.conformance.store_suite import StoreSuite
 from tests.servers.redis import RedisServer
+
+
+class Generous(RedisStore):
+    """Takes limits as those of each shard, for all sessions of the suite live on the first.
+
+    A store splits them among its shards (DESIGN §11); `test_redis_shards.py` is about that.
+    """
+
+    def commit(
+        self, commits: list[Commit], take: TakeRequest | None = None
+    ) -> tuple[list[Outcome], Taken | None]:
+        return super().commit(commits, take and self._times_shards(take))
+
+    def take(self, request: TakeRequest) -> Taken:
+        return super().take(self._times_shards(request))
+
+    def _times_shards(self, request: TakeRequest) -> TakeRequest:
+        return structs.replace(
+            request,
+            role_limit=request.role_limit * self.shards,
+            task_limit=request.task_limit * self.shards,
+        )
 
 
 class OnRedis(StoreSuite):
     """On Debian's Redis with one shard; a subclass may say otherwise."""
 
     shards = 1
+
+    @pytest.fixture(autouse=True)
+    def tick_clock(self, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A tick reckons how long it asked the shards before; by a clock that goes only when told to, that is no time."""
+        monkeypatch.setattr(ticking, "time", SimpleNamespace(monotonic=lambda: clock() / 1000))
 
     @pytest.fixture
     def server(self, redis_server: RedisServer) -> RedisServer:
@@ -25,7 +54,7 @@ class OnRedis(StoreSuite):
         stores: list[RedisStore] = []
 
         def connect() -> Store:
-            stores.append(RedisStore(server.url(), shards=self.shards, clock=clock))
+            stores.append(Generous(server.url(), shards=self.shards, clock=clock))
             return stores[-1]
 
         yield connect

@@ -31,7 +31,7 @@ from tests.conformance.building import (
     take,
     ticket,
 )
-from tests.conformance.on_redis import OnRedis
+from tests.conformance.on_redis import Generous, OnRedis
 from tests.servers.fixtures import StartRedis
 from tests.servers.redis import RedisServer, slots_to_itself
 from tests.servers.slots import SLOTS, Watch, slot
@@ -98,7 +98,7 @@ class TestWatched(OnRedis):
         stores: list[RedisStore] = []
 
         def connect() -> Store:
-            stores.append(RedisStore(server.url(), shards=self.shards, clock=clock))
+            stores.append(Generous(server.url(), shards=self.shards, clock=clock))
             return stores[-1]
 
         yield connect
@@ -120,7 +120,7 @@ def test_a_cluster_serves_a_store_with_a_prefix_and_shards(cluster: RedisServer)
     """The server itself refuses a script that leaves its slot."""
     clock = Clock()
     store = RedisStore(cluster.url(), shards=4, clock=clock, prefix="team-b")
-    sessions = [session_id(f"order-{n}", 4) for n in range(12)]
+    sessions = [session_id(f"order-{n}", 4) for n in range(16)]
     assert {shard_of(one, 4) for one in sessions} == {0, 1, 2, 3}
     store.put(Documents(plans=[], tools=[]))
     for one in sessions:

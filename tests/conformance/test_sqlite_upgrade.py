@@ -27,8 +27,7 @@ from passdown.broker.stores.queries import (
     QuarantineRow,
     SessionRow,
 )
-from passdown.broker.stores.sqlite import schema
-from passdown.broker.stores.sqlite import statements as sql
+from passdown.broker.stores.sqlite import removal, schema
 from passdown.contracts.codec import encode
 
 RELEASED = sorted(Path(__file__).with_name("released").glob("sqlite-format-*.sql"))
@@ -111,6 +110,6 @@ def test_what_is_new_works_on_what_is_old(broker: Broker) -> None:
 def test_those_that_ended_are_found_by_their_index(path: Path) -> None:
     Broker.connect(f"sqlite:///{path}").close()
     with closing(sqlite3.connect(path)) as db:
-        plan = db.execute(f"EXPLAIN QUERY PLAN {sql.ENDED_SINCE}", (0, 1)).fetchall()
+        plan = db.execute(f"EXPLAIN QUERY PLAN {removal.ENDED_SINCE}", (0, 1)).fetchall()
     assert "USING INDEX sessions_by_end (updated_at<?)" in plan[0][3]
     assert not any("TEMP B-TREE" in step[3] for step in plan)

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from passdown.broker.pool import KINDS, Kind
-from tests.integration.pools import family, gone, runs_in, submit, watched, worker
+from tests.integration.pools import family, gone, runs_in, spec_of, submit, watched, worker
 from tests.integration.proof import applied, assert_once, assert_sound, claims
 from tests.integration.site import LEASE_S, Grant, Site, one_stage, refund_plan, types, wait_until
 
@@ -57,6 +57,32 @@ def test_rule_01_told_to_stop_a_pool_lets_finish_what_does_within_the_grace(
     assert types(session).count("ClaimReleased") == 0
     assert other.status() == "queued"
     assert claims(other) == 0
+
+
+@EVERY_POOL
+@pytest.mark.parametrize("grace_s", [20.0, 0.2])
+def test_rule_01_what_an_agent_returned_is_committed_before_its_worker_ends_or_comes_again(
+    running: Site, pool: Kind, grace_s: float
+) -> None:
+    """Fault temporal#368: never done in the agent, and open in the store with nobody at it."""
+    running.broker.register(one_stage("p", "quick", lease_seconds=600.0))
+    spec = spec_of(running, "quick", pool=pool, concurrency=1, grace_s=grace_s)
+    process = running.start("tests.integration.slow_giving", spec, str(running.folder))
+    session = submit(running, "p")
+    wait_until((running.folder / "returned-1").exists, "the agent has returned", 60)
+    process.send_signal(signal.SIGTERM)
+    if grace_s < 1:
+        wait_until(lambda: session.state().attempt == 2, "it is handed back", 30)
+    (running.folder / "commit").touch()
+
+    assert process.wait(40) == 0
+    if grace_s < 1:
+        assert session.state().failures == 0
+        worker(running, "quick")
+    assert session.result(timeout_s=60).result == "done"
+    assert claims(session) == (2 if grace_s < 1 else 1)
+    assert types(session).count("Returned") == 1
+    assert_sound(session)
 
 
 @EVERY_POOL

@@ -35,7 +35,7 @@ def test_a_worker_in_plain_amqp_does_a_handoff(rabbit: Push) -> None:
     rabbit.tick()
     rabbit.over_amqp()
     wait_until(lambda: all_in(sessions, "done"), "all sessions are done")
-    assert [session.result(timeout_s=5) for session in sessions] == [
+    assert [session.result(timeout_s=5).output for session in sessions] == [
         {"echo": {"n": n}, "attempt": 1} for n in range(20)
     ]
     assert types(sessions[0]) == [

@@ -48,7 +48,7 @@ class Watch:
         # Bare connections: the client reads these replies in its own way.
         self._asking = client.connection_pool.get_connection()
         self._connection = client.connection_pool.get_connection()
-        self._places = dict(_place(told) for told in self._ask("COMMAND"))
+        self._places: dict[bytes, tuple[int, int, int]] = {}
         self._connection.send_command("MONITOR")
         assert self._connection.read_response() == b"OK"
 
@@ -59,9 +59,10 @@ class Watch:
         lines: list[bytes] = []
         while end.encode() not in (line := self._connection.read_response()):
             lines.append(line)
-        self._connection.disconnect()
         calls = list(self._grouped(lines))
-        self._asking.disconnect()
+        for connection in (self._connection, self._asking):
+            connection.disconnect()
+            self._client.connection_pool.release(connection)
         return calls
 
     def _grouped(self, lines: list[bytes]) -> Iterator[Call]:
@@ -80,11 +81,18 @@ class Watch:
             yield Call(command, frozenset(keys))
 
     def _keys(self, words: list[bytes]) -> list[bytes]:
-        first, last, step = self._places.get(words[0].decode().lower(), (0, 0, 0))
-        if step == 0:
-            return self._asked(words) if first == -1 else []
+        first, last, step = self._place(words[0].lower())
+        if first < 0:
+            return self._asked(words)
         end = last + len(words) if last < 0 else last
-        return words[first : end + 1 : step]
+        return words[first : end + 1 : step] if first else []
+
+    def _place(self, command: bytes) -> tuple[int, int, int]:
+        """Return where a command's first and last key stand, and how far apart; first is -1 where keys move, 0: no keys."""
+        if command not in self._places:
+            _, _, flags, first, last, step = self._ask("COMMAND", "INFO", command)[0][:6]
+            self._places[command] = (-1, 0, 0) if b"movablekeys" in flags else (first, last, step)
+        return self._places[command]
 
     def _asked(self, words: list[bytes]) -> list[bytes]:
         """Return the keys of a command that has them in no fixed place."""
@@ -95,13 +103,6 @@ class Watch:
     def _ask(self, *words: str | bytes) -> Any:
         self._asking.send_command(*words)
         return self._asking.read_response()
-
-
-def _place(told: list[Any]) -> tuple[str, tuple[int, int, int]]:
-    """Return a command's name, and where its first and last key stand and how far apart; first is -1 where keys move."""
-    name, _, flags, first, last, step = told[:6]
-    moving = b"movablekeys" in flags
-    return name.decode(), (-1, 0, 0) if moving else (first, last, step)
 
 
 _LINE = re.compile(rb"^[0-9.]+ \[[0-9]+ ([^\]]*)\] (.*)$", re.DOTALL)

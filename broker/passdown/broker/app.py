@@ -5,8 +5,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import structlog
 

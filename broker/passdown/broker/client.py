@@ -20,8 +20,9 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from passdown.broker.answers import no_session
 from passdown.broker.app import App, compose
-from passdown.broker.controller import PATIENCE_S, Ask, Done, Held, no_session
+from passdown.broker.controller import PATIENCE_S, Ask, Held
 from passdown.broker.durability import require_durable
 from passdown.broker.findings import may_lose
 from passdown.broker.plans import Plan as AuthoredPlan
@@ -39,7 +40,7 @@ from passdown.broker.stores.queries import (
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
 from passdown.contracts.codec import check, digest_of, encode, plain
-from passdown.contracts.errors import ContractError, PassdownError, Unavailable
+from passdown.contracts.errors import ContractError, NotFound, PassdownError, Unavailable
 from passdown.contracts.pack import Resource
 from passdown.contracts.plans import Plan, PlanRef, plan_ref
 from passdown.contracts.schema import Schema
@@ -176,7 +177,7 @@ class Broker:
         work = Submission(
             inputs, task=task, key=key, resources=resources or [], trace=trace, reply_to=reply_to
         )
-        return self._submit(plan, _submit_of(work))
+        return self._opened(plan, [_submit_of(work)])[0]
 
     def submit_all(self, plan: str | PlanRef, work: Iterable[Submission]) -> list[Session]:
         """Open many sessions of one plan in few round trips; returns them in the order of `work`.
@@ -185,7 +186,9 @@ class Broker:
         ContractError, which names its place. Else all are tried, and the first error that `submit` would
         have raised is raised at the end; Unavailable at once. With keys it is safe to submit all again.
         """
-        bodies = [_submit_of_many(place, one) for place, one in enumerate(work)]
+        return self._opened(plan, [_submit_of_many(place, one) for place, one in enumerate(work)])
+
+    def _opened(self, plan: str | PlanRef, bodies: list[cmd.Submit]) -> list[Session]:
         sessions: list[Session] = []
         failed: PassdownError | None = None
         for start in range(0, len(bodies), _AT_ONCE):
@@ -208,23 +211,25 @@ class Broker:
         """Open those sessions that nobody has opened yet; says which were."""
         controller = self.app.controller
         names = [self._id_of(body.key) for body in bodies]
-        seen = controller.load(names[0])
-        ref = plan if isinstance(plan, PlanRef) else controller.catalog.plan(plan, seen.catalog)
-        self._require_durable(ref, seen)
-        fresh = seen._replace(state=None, removed="")
-        answers, _ = controller.run_all(
-            [
-                Ask(name, replace(body, plan=ref), self.by, fresh)
-                for name, body in zip(names, bodies, strict=True)
-            ]
-        )
-        return [isinstance(answer, Done) for answer in answers]
+        fresh = controller.unopened()
+        try:
+            ref = plan if isinstance(plan, PlanRef) else controller.catalog.plan(plan, fresh.catalog)
+        except NotFound:
+            return [False] * len(bodies)  # it may have been registered a moment ago
+        self._require_durable(ref, fresh)
+        asks = [
+            Ask(name, replace(body, plan=ref), self.by, fresh)
+            for name, body in zip(names, bodies, strict=True)
+        ]
+        opened, _ = controller.try_all(asks)
+        return [done is not None for done in opened]
 
     def _id_of(self, key: str) -> str:
         """Return the id of the session that a submit with this key opens in this store."""
         return ids.session_id(key, self.app.store.shards)
 
     def _submit(self, plan: str | PlanRef, body: cmd.Submit) -> Session:
+        """Open or meet the session of a key that may have been used before."""
         session_id = self._id_of(body.key)
         controller = self.app.controller
         held = controller.load(session_id)

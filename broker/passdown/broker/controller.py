@@ -12,6 +12,8 @@ from typing import NamedTuple, TypeVar
 import stamina
 import structlog
 
+from passdown.broker.acts import Act
+from passdown.broker.answers import another_content, no_session
 from passdown.broker.catalog import CatalogCache
 from passdown.broker.commits import commit_of
 from passdown.broker.core.decide import decide
@@ -31,8 +33,8 @@ from passdown.broker.stores.base import (
 )
 from passdown.contracts import commands as cmd
 from passdown.contracts import replies
-from passdown.contracts.codec import decode, digest_of
-from passdown.contracts.errors import Conflict, Fenced, NotFound, PassdownError, Unavailable
+from passdown.contracts.codec import decode
+from passdown.contracts.errors import Fenced, PassdownError, Unavailable
 from passdown.contracts.replies import Refusal, Reply, raise_refusal, read_reply
 
 T = TypeVar("T")
@@ -43,6 +45,8 @@ _log = structlog.get_logger("passdown.controller")
 PATIENCE_S = 20.0
 #: Reloads after a conflict before giving up: each means that somebody else got through.
 _CONFLICTS = 50
+#: For how long the store's time is reckoned from what it said last, where nothing is held (seconds).
+_HEARD_FOR_S = 1.0
 
 
 class Held(NamedTuple):
@@ -80,39 +84,10 @@ class Ask(NamedTuple):
     held: Held | None
 
 
-class _Act:
-    """A command to carry out, how it is known, and the take that goes with it until it has brought something."""
-
-    def __init__(self, session_id: str, body: cmd.Body, by: str, take: TakeRequest | None) -> None:
-        self.session_id = session_id
-        self.body = body
-        self.by = by
-        self.id = cmd.command_id(session_id, body, by)
-        self.digest = digest_of(body)
-        self.take = take
-        self.role = take.role if take else ""
-        #: How many registrations the last decision on it knew of.
-        self.catalog = 0
-        self.taken: Taken | None = None
-
-    def keep(self, taken: Taken | None) -> None:
-        """Keep what a commit took along, also where the commit itself did not hold: it is reserved for us."""
-        if taken is not None:
-            self.taken = taken
-            if taken.packs:
-                self.take = None
-
-
 def held_of(state: bytes | None, now: int, catalog: int, removed: str = "") -> Held:
     """Return a session as the store handed it out just now. Raises ContractError where the state cannot be read."""
     read = decode(state, State, what="state") if state else None
     return Held(read, now, time.monotonic(), catalog, removed)
-
-
-def no_session(session_id: str, removed: str = "") -> NotFound:
-    """Return the error for a session that is not there, which says so where it was removed after its end."""
-    hint = f"it ended as {removed}, and was removed under the retention rules" if removed else ""
-    return NotFound("session", session_id, hint)
 
 
 class Controller:
@@ -129,6 +104,8 @@ class Controller:
         self._events_to = events_to
         self._closed = False
         self._ends = Endings()
+        #: The store's time and count of registrations as they were told last.
+        self._heard: Held | None = None
 
     def run(
         self,
@@ -146,7 +123,7 @@ class Controller:
         handed back. Raises what `decide` raises; Conflict where the same act was recorded with another
         content; Unavailable where the store stays away (then a retry is safe).
         """
-        act = _Act(session_id, body, by, take)
+        act = Act(session_id, body, by, take)
         try:
             try:
                 return self._run(act, held)
@@ -167,29 +144,37 @@ class Controller:
         Each stands or falls alone: its place in the answer has what `run` returns, or raises. The packs that
         `take` asks for come with the same round trip, or with one more.
         """
-        acts = [_Act(ask.session_id, ask.body, ask.by, None) for ask in asks]
+        tried, taken = self.try_all(asks, take=take)
+        answers: list[Done | PassdownError] = []
+        away: Unavailable | None = None
+        for ask, done in zip(asks, tried, strict=True):
+            # Where the store stayed away for one, it is not waited for again for each of the others.
+            answer = done or away or self._alone(ask)
+            away = answer if isinstance(answer, Unavailable) else None
+            answers.append(answer)
+        if take is not None and taken is None and not away:
+            taken = self.patiently(lambda: self.store.take(take))
+        return answers, taken
+
+    def try_all(
+        self, asks: Sequence[Ask], *, take: TakeRequest | None = None
+    ) -> tuple[list[Done | None], Taken | None]:
+        """Carry out in one round trip what can be decided on what is held; None in the places of the rest."""
+        acts = [Act(ask.session_id, ask.body, ask.by, None) for ask in asks]
         decided = [
             self._decide_on_held(act, ask.held) if ask.held else None
             for act, ask in zip(acts, asks, strict=True)
         ]
         answers, taken = self._commit_all(asks, acts, decided, take)
-        away: Unavailable | None = None
-        for n, ask in enumerate(asks):
-            if n not in answers:
-                # Where the store stayed away for one, it is not waited for again for each of the others.
-                answers[n] = answer = away or self._alone(ask)
-                away = answer if isinstance(answer, Unavailable) else None
-        if take is not None and taken is None and not away:
-            taken = self.patiently(lambda: self.store.take(take))
-        return [answers[n] for n in range(len(asks))], taken
+        return [answers.get(n) for n in range(len(asks))], taken
 
     def _commit_all(
         self,
         asks: Sequence[Ask],
-        acts: list["_Act"],
+        acts: list[Act],
         decided: list[Decision | None],
         take: TakeRequest | None,
-    ) -> tuple[dict[int, Done | PassdownError], Taken | None]:
+    ) -> tuple[dict[int, Done], Taken | None]:
         """Write what was decided; returns answers by place, none for what must be decided anew, and what was taken."""
         commits = {
             n: commit_of(act.id, act.digest, ask.held.state, decision, act.catalog)
@@ -204,7 +189,7 @@ class Controller:
             # Each is asked for by its id from here on: some of them may be recorded.
             _log.warning("controller.store_away", sessions=len(commits), error=str(error))
             return {}, None
-        answers: dict[int, Done | PassdownError] = {}
+        answers: dict[int, Done] = {}
         rung: dict[str, None] = {}
         for n, outcome in zip(commits, outcomes, strict=True):
             decision, held = decided[n], asks[n].held
@@ -247,7 +232,7 @@ class Controller:
         """Have no more patience: the store is closed from here, and will not come back."""
         self._closed = True
 
-    def _run(self, act: _Act, held: Held | None) -> Done:
+    def _run(self, act: Act, held: Held | None) -> Done:
         for _ in range(_CONFLICTS):
             decision = self._decide_on_held(act, held) if held else None
             if held is None or decision is None:
@@ -267,7 +252,7 @@ class Controller:
             f"session {act.session_id}", f"it changed {_CONFLICTS} times while a command was decided"
         )
 
-    def _decide_on_held(self, act: _Act, held: Held) -> Decision | None:
+    def _decide_on_held(self, act: Act, held: Held) -> Decision | None:
         """Decide on a state that was not loaded just now; None where that is not good enough.
 
         A refusal may be what is out of date, or this very act may be recorded already; and what writes
@@ -281,7 +266,7 @@ class Controller:
             return None
         return None if not decision.events or isinstance(decision.reply, Refusal) else decision
 
-    def _decide(self, act: _Act, held: Held) -> Decision:
+    def _decide(self, act: Act, held: Held) -> Decision:
         state, body = held.state, act.body
         if isinstance(body, cmd.Submit) and not held.removed:
             plan = body.plan
@@ -292,7 +277,7 @@ class Controller:
         given, act.catalog = self.catalog.given(state, plan, held.catalog)
         return decide(state, Command(act.session_id, body, held.at(), act.by, given, self._events_to))
 
-    def _commit(self, act: _Act, held: Held, decision: Decision) -> Done | None:
+    def _commit(self, act: Act, held: Held, decision: Decision) -> Done | None:
         """Write a decision; None where session or catalog moved on meanwhile, or another try recorded the act."""
         commit = commit_of(act.id, act.digest, held.state, decision, act.catalog)
         refused = isinstance(decision.reply, Refusal)
@@ -310,18 +295,16 @@ class Controller:
         state = decision.state
         if state is not None and state.over:
             self._ends.tell(state)
-        return Done(decision.reply, Held(state, outcome.now, time.monotonic(), catalog), taken)
+        now = Held(state, outcome.now, time.monotonic(), catalog)
+        self._heard = now._replace(state=None)
+        return Done(decision.reply, now, taken)
 
-    def _recorded(self, act: _Act, held: Held, loaded: Loaded) -> Done:
+    def _recorded(self, act: Act, held: Held, loaded: Loaded) -> Done:
         """Answer an act that was carried out before."""
         if loaded.reply is None:
-            verb = type(act.body).__name__.lower()
-            what = f"this {verb} was made already, with another content"
-            if isinstance(act.body, cmd.Submit) and held.state:
-                what = f"the key {act.body.key!r} belongs to session {act.session_id} of {held.state.plan}, which was submitted with another content"
-            elif isinstance(act.body, cmd.Submit):
-                what = f"the key {act.body.key!r} belonged to session {act.session_id}, which was submitted with another content, and ended as {held.removed}"
-            raise Conflict(what)
+            raise another_content(
+                act.session_id, act.body, held.state.plan if held.state else None, held.removed
+            )
         reply = read_reply(loaded.reply)
         raise_refusal(reply)
         if isinstance(reply, replies.Held | replies.Run) and isinstance(act.body, cmd.Claim | cmd.Intend):
@@ -329,18 +312,18 @@ class Controller:
         self._take_now(act)
         return Done(reply, held, act.taken)
 
-    def _nothing(self, act: _Act, decision: Decision, held: Held) -> Done:
+    def _nothing(self, act: Act, decision: Decision, held: Held) -> Done:
         if isinstance(decision.reply, Refusal) and isinstance(act.body, cmd.Give | cmd.Fail):
             self.store.put(Count(session_id=act.session_id, name="fenced"))
         raise_refusal(decision.reply)
         self._take_now(act)
         return Done(decision.reply, held, act.taken)
 
-    def _take_now(self, act: _Act) -> None:
+    def _take_now(self, act: Act) -> None:
         if act.take is not None:
             act.taken = self.store.take(act.take)
 
-    def _hand_back(self, act: _Act) -> None:
+    def _hand_back(self, act: Act) -> None:
         """Let others have what a refused command took along; else it would stay reserved for a while."""
         packs = act.taken.packs if act.taken else []
         for one in packs:
@@ -361,10 +344,18 @@ class Controller:
     def register(self, documents: Documents) -> None:
         """Register plans and tools; what is issued afterwards, by any process, knows of them. Raises Unavailable."""
         self.patiently(lambda: self.store.put(documents))
+        self._heard = None
 
     def ring(self, role: str) -> None:
         """Ring for a role."""
         self._doorbell.ring(role)
+
+    def unopened(self) -> Held:
+        """Return a session that nobody has opened, as of a moment ago: whoever opens it need not load it first."""
+        heard = self._heard
+        if heard is None or time.monotonic() - heard.seen > _HEARD_FOR_S:
+            heard = self.load("")
+        return heard._replace(state=None, removed="")
 
     def load(self, session_id: str, *, patient: bool = True) -> Held:
         """Return a session as it stands; its state is None where there is none.
@@ -374,6 +365,7 @@ class Controller:
         load = self.store.load
         loaded = self.patiently(lambda: load(session_id), session_id) if patient else load(session_id)
         self.catalog.heard(loaded.catalog)
+        self._heard = held_of(None, loaded.now, loaded.catalog)
         return held_of(loaded.state, loaded.now, loaded.catalog, loaded.removed)
 
 

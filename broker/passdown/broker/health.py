@@ -15,7 +15,7 @@ import structlog
 
 from passdown.broker.stores.base import Store
 from passdown.contracts.codec import Record, clean_text, decode, encode
-from passdown.contracts.errors import ContractError, NotFound, PassdownError
+from passdown.contracts.errors import ContractError, PassdownError, Unavailable
 from passdown.contracts.ids import session_id
 
 #: How often the file is written, and the store is asked (seconds).
@@ -125,14 +125,16 @@ def asking(store: Store) -> Callable[[], None]:
 
 
 def read_health(path: str) -> Health:
-    """Return what a process wrote. Raises NotFound where it wrote nothing, ContractError where that is no health."""
+    """Return what a process wrote. Raises Unavailable where it wrote nothing, ContractError where that is no health."""
     try:
         data = Path(path).read_bytes()
     except FileNotFoundError:
-        hint = "its process is not up, or has another `health_file`"
-        raise NotFound("health file", clean_text(path, 200), hint) from None
+        why = "nothing is written there: its process is not up, or has another `health_file`"
+        raise Unavailable(f"health file {clean_text(path, 200)}", why) from None
     except OSError as error:
-        raise ContractError("health file", f"{clean_text(path, 200)} cannot be read: {error.strerror}") from error
+        raise ContractError(
+            "health file", f"{clean_text(path, 200)} cannot be read: {error.strerror}"
+        ) from error
     return decode(data, Health, what="health file")
 
 
@@ -141,7 +143,9 @@ def faults(health: Health, within_s: float, now_ms: int) -> list[str]:
     age = (now_ms - health.at_ms) / 1000
     found: list[str] = []
     if abs(age) > within_s:
-        found.append(f"it wrote last {age:.0f} s ago: its process {health.pid} is gone, frozen or out of breath")
+        found.append(
+            f"it wrote last {age:.0f} s ago: its process {health.pid} is gone, frozen or out of breath"
+        )
     if health.poll_s is not None and health.poll_s > within_s:
         found.append(f"its transport has not answered for {health.poll_s:.0f} s")
     if health.store_s > within_s:

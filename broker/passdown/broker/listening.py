@@ -15,8 +15,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import structlog
-from celery import Celery
-from celery.bootsteps import CLOSE, TERMINATE
+from celery import Celery, bootsteps
 from celery.exceptions import WorkerShutdown
 from celery.worker.consumer.consumer import Consumer
 from celery.worker.state import maybe_shutdown
@@ -32,6 +31,9 @@ _MOST_BYTES = 4096
 _AGAIN_FIRST_S, _AGAIN_MOST_S = 0.1, 3.0
 #: How soon a stop is heard meanwhile (seconds).
 _LOOK_S = 0.1
+
+#: The states of a consumer that ends (`celery.bootsteps`).
+_ENDING = (cast("Any", bootsteps).CLOSE, cast("Any", bootsteps).TERMINATE)
 
 _log = structlog.get_logger("passdown.pool")
 
@@ -124,8 +126,8 @@ class Listener(Consumer):
         if task == PROBE_TASK:
             message.ack()
             return False
-        body = {"task": DRAIN_TASK, "id": uuid4().hex, "args": args, "kwargs": {}}
-        message.body, message._decoded_cache = json.dumps(body).encode(), None
+        bell: dict[str, Any] = {"task": DRAIN_TASK, "id": uuid4().hex, "args": args, "kwargs": {}}
+        message.body = json.dumps(bell).encode()
         message.headers = {}
         message.content_type, message.content_encoding = "application/json", "utf-8"
         return True
@@ -135,7 +137,7 @@ class Listener(Consumer):
         self._refuse(message, f"cannot be read: {exc!r}")
 
     def _refuse(self, message: Any, reason: str) -> None:
-        info = getattr(message, "delivery_info", None) or {}
+        info: dict[str, Any] = getattr(message, "delivery_info", None) or {}
         body = getattr(message, "body", b"")
         data = body if isinstance(body, bytes) else str(body).encode(errors="surrogatepass")
         if not getattr(message, "acknowledged", False):
@@ -169,7 +171,7 @@ class Listener(Consumer):
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             maybe_shutdown()
-            if cast("Any", self).blueprint.state in (CLOSE, TERMINATE):
+            if cast("Any", self).blueprint.state in _ENDING:
                 raise WorkerShutdown(0)
             time.sleep(_LOOK_S)
 

@@ -88,7 +88,7 @@ class Watch:
                 if heard_of:
                     self._greet()
                 self.look()
-            except Exception:  # a consumer that nobody watches may hang unseen
+            except Exception:  # noqa: BLE001 - a consumer that nobody watches may hang unseen
                 _log.exception("pool.watch_failed")
         self._publisher.close()
 

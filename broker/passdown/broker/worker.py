@@ -297,7 +297,9 @@ class _Serving:
                 poll_s=lambda: pool.watch.silent_s,
                 restarts=lambda: spec.restarts + pool.restarts,
             )
-            threading.Thread(target=health.run, args=(self._stop,), name="passdown-health", daemon=True).start()
+            threading.Thread(
+                target=health.run, args=(self._stop,), name="passdown-health", daemon=True
+            ).start()
         # The consumer of a solo pool is where its agent runs: it may never come back.
         consumer = threading.Thread(target=pool.run, name="passdown-consumer", daemon=True)
         ending = threading.Thread(target=self._end, args=(pool,), name="passdown-stop", daemon=True)

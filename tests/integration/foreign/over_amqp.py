@@ -57,8 +57,10 @@ def main(address, vhost, role, behaviour="honest"):
                 while True:
                     if not work(channel, f"passdown.push.{role}", behaviour):
                         time.sleep(0.05)
-        except (OSError, amqp.exceptions.AMQPError):
-            time.sleep(0.2)  # the server is away, or no pack was ever pushed and there is no queue yet
+        except (OSError, amqp.exceptions.AMQPError) as error:
+            # The server is away, or no pack was ever pushed and there is no queue yet.
+            print("again:", repr(error), file=sys.stderr)
+            time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Many sessions in few round trips: each as if it had been submitted alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from passdown.broker import Submission
+from passdown.broker import Broker, Submission
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, NotFound, Unavailable
 from passdown.contracts.plans import Plan
 from tests.unit.broker.rig import Rig, plan
@@ -19,7 +20,7 @@ def test_they_are_opened_in_order_in_few_round_trips(rig: Rig) -> None:
     rig.open()  # what is registered is known from here on
     calls = rig.listen()
     sessions = rig.broker.submit_all("p", work(250, task="t"))
-    assert calls == ["load", "commit"] * 3
+    assert calls == ["commit"] * 3
     assert [one.state().data for one in sessions] == [{"n": n} for n in range(250)]
     assert {one.state().task_name for one in sessions} == {"t"}
     assert len(rig.take(1000)) == 251
@@ -56,6 +57,17 @@ def test_what_a_name_stood_for_stays_also_where_there_is_a_newer_version(rig: Ri
     rig.broker.register(Plan(name="p", version=2, start="only", stages=newer.stages))
     sessions = rig.broker.submit_all("p", work(3))
     assert [one.state().plan.version for one in sessions] == [1, 1, 2]
+
+
+def test_a_plan_that_somebody_else_registered_a_moment_ago_is_what_its_name_means(rig: Rig) -> None:
+    rig.broker.register(plan())
+    rig.broker.submit_all("p", work(1))
+    other = Broker(replace(rig.app, controller=rig.other()))
+    other.register(Plan(name="p", version=2, start="only", stages=plan().stages))
+    other.register(plan("q"))
+    (second,) = rig.broker.submit_all("p", [Submission()])
+    assert second.state().plan.version == 2
+    assert rig.broker.submit("q").state().plan.name == "q"
 
 
 @pytest.mark.parametrize("fault", ["before", "after", "stale"])

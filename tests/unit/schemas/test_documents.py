@@ -70,7 +70,15 @@ def decodes(message: Message, value: object) -> bool:
 
 def test_everything_that_travels_or_is_stored_has_a_document() -> None:
     covered = {message.kind for message in MESSAGES}
-    kinds: set[Any] = {pack.Pack, plans.Plan, tools.ToolSpec, State, events.Logged, problems.Problem, push.Push}
+    kinds: set[Any] = {
+        pack.Pack,
+        plans.Plan,
+        tools.ToolSpec,
+        State,
+        events.Logged,
+        problems.Problem,
+        push.Push,
+    }
     for union in (returns.Return, events.Event, commands.Body, replies.Reply, outgoing.Outgoing):
         kinds.update(get_args(union))
     kinds.update([returns.Return, commands.Body, replies.Reply, outgoing.Outgoing])

@@ -37,7 +37,9 @@ def health_command(ctx: click.Context, file: str, within: float, *, as_json: boo
         output.print_json({"green": not wrong, "faults": wrong, "health": found})
     else:
         roles = f" for {', '.join(found.roles)}" if found.roles else ""
-        who = f"{found.kind}{roles}, process {found.pid}, up for {found.up_s:.0f} s, restarts {found.restarts}"
+        who = (
+            f"{found.kind}{roles}, process {found.pid}, up for {found.up_s:.0f} s, restarts {found.restarts}"
+        )
         output.say(clean(f"{'red' if wrong else 'green'}: {who}"))
         for one in wrong:
             output.say(clean(f"  {one}"))

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from passdown.broker.transports import folder, memory, rabbitmq, redis
+from passdown.broker.transports.vetting import Junk
 from passdown.contracts.errors import ContractError
 
 SQLITE = "sqlite:///"
@@ -88,12 +89,12 @@ class Transport:
             more = {"socket_timeout": seconds, "socket_connect_timeout": seconds}
         return replace(self, options={**self.options, **more})
 
-    def for_hints(self, on_junk: object) -> "Transport":
+    def for_hints(self, on_junk: Junk) -> "Transport":
         """Return the same for consuming messages that may be lost: nobody keeps them until they are acknowledged."""
         more: dict[str, Any] = {"on_junk": on_junk, "ack_emulation": False, "priority_steps": [0]}
         return replace(self, options={**self.options, **more})
 
-    def telling(self, on_junk: object) -> "Transport":
+    def telling(self, on_junk: Junk) -> "Transport":
         """Return the same for consuming, with `on_junk` told of what is no message (`vetting.Junk`)."""
         return replace(self, options={**self.options, "on_junk": on_junk})
 

@@ -4,6 +4,8 @@ kombu's own loops end over a poison message, its serializer revives and mangles 
 publish twice; here each call is one try, and what became of it is said (DESIGN §11, queue).
 """
 
+import contextlib
+import math
 import os
 import random
 import threading
@@ -11,7 +13,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import amqp
 import kombu
@@ -146,14 +148,15 @@ class Publisher:
         producer = self._producer or self._open()
         key = (type(declare).__name__, declare.name)
         if key not in self._declared:
+            channel: Any = producer.channel
             if self._transport.rabbitmq and queues.is_theirs(declare):
                 queues.declare_theirs(declare, producer.channel)
             elif self._transport.rabbitmq:
                 if how["delivery_mode"] == _PERSISTENT and how["mandatory"]:
                     queues.declare_dead(producer.channel)
-                declare.bind(producer.channel).declare()
+                declare.bind(channel).declare()
             elif isinstance(declare, kombu.Exchange):
-                declare.bind(producer.channel).declare()
+                declare.bind(channel).declare()
             self._declared.add(key)
         producer.publish(
             body,
@@ -176,6 +179,9 @@ class Publisher:
     def close(self) -> None:
         """Let go of the connection; a later publish opens another."""
         with self._lock:
+            if self._connection is not None:
+                with contextlib.suppress(Exception):
+                    self._connection.release()
             self._let_go()
 
     def after_fork(self) -> None:
@@ -200,7 +206,7 @@ class Consumer:
         *,
         on_junk: Callable[[bytes, str], None],
     ) -> None:
-        self._transport = transport.telling(lambda _, body, reason: on_junk(body, reason))
+        self._transport = transport.telling(lambda _queue, body, reason: on_junk(body, reason))
         self._hold_s = _HOLD_RABBITMQ_S if transport.rabbitmq else _HOLD_S
         self._declared = queues.lasting(queue) if isinstance(queue, str) else queue
         self._queue: str = self._declared.name
@@ -230,11 +236,13 @@ class Consumer:
             consumer.consume()
             while not stop.is_set():
                 _drain(connection, _LOOK_S)
-                if (heard := connection.transport.heard) > self.last_poll:
+                heard: float = cast("Any", connection.transport).heard
+                if heard > self.last_poll:
                     self.last_poll, self._failures = heard, 0
                 while got:
                     self._answer(got.popleft(), connection, stop)
             consumer.cancel()
+            connection.release()
         finally:
             drop(connection)
 
@@ -303,7 +311,11 @@ def connection_to(transport: Transport, within_s: float = PUBLISH_WITHIN_S) -> k
     )
     # Left to itself kombu sleeps for seconds between tries.
     connection.ensure_connection(
-        max_retries=1, interval_start=0, interval_step=0, timeout=within_s, reraise_as_library_errors=False
+        max_retries=1,
+        interval_start=0,
+        interval_step=0,
+        timeout=math.ceil(within_s),
+        reraise_as_library_errors=False,
     )
     return connection
 

@@ -6,7 +6,7 @@ share one hub. `Transport.heard` is when anything last came from the server.
 
 import ssl
 import time
-from typing import Any, cast
+from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES, pyamqp
 
@@ -98,10 +98,10 @@ class TlsTransport(Transport):
     """The same over TLS; the server's certificate is checked unless the address says otherwise."""
 
     def __init__(self, client: Any, **kwargs: Any) -> None:
-        said = client.ssl if isinstance(client.ssl, dict) else {}
+        said: dict[str, Any] = {} if client.ssl is True else client.ssl or {}
         client.ssl = {
             "cert_reqs": ssl.CERT_REQUIRED,
             "server_hostname": client.hostname,
-            **{name.removeprefix("ssl_"): value for name, value in cast("dict[str, Any]", said).items()},
+            **{name.removeprefix("ssl_"): value for name, value in said.items()},
         }
         super().__init__(client, **kwargs)

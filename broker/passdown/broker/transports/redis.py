@@ -7,6 +7,7 @@ itself; `Transport.heard` is when the server last answered a pop. It is read fro
 thread: in Celery's event loop several consumers of one process would share one hub.
 """
 
+# ruff: noqa: SLF001 - kombu's channels are extended through their members with an underscore
 import time
 from queue import Empty
 from typing import Any, cast
@@ -42,7 +43,8 @@ class Channel(redis.Channel):
 
     def _connparams(self, asynchronous: bool = False) -> dict[str, Any]:
         """redis-py would send a command again up to ten times, each time as long as the time-out."""
-        return {**super()._connparams(asynchronous), "retry": Retry(NoBackoff(), 0), "protocol": 2}
+        params = cast("Any", super())._connparams(asynchronous)
+        return {**params, "retry": Retry(NoBackoff(), 0), "protocol": 2}
 
     def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
         if is_hint(message) and self._size(queue) >= MOST_LYING:
@@ -91,7 +93,7 @@ class Channel(redis.Channel):
         if payload is not None:
             me.connection._deliver(payload, queue)
 
-    def _get(self, queue: str) -> Any:
+    def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002 - kombu's signature
         me = cast("Any", self)
         with me.conn_or_acquire() as client:
             for priority in me.priority_steps:
@@ -149,8 +151,8 @@ class Transport(redis.Transport):
         """Have whoever reads meet a lost connection; from any thread."""
         self._is_cut = True
         for channel in list(cast("Any", self).channels):
-            client = vars(channel).get("client")
-            shut(getattr(getattr(client, "connection", None), "_sock", None))
+            held: dict[str, Any] = vars(channel)
+            shut(getattr(getattr(held.get("client"), "connection", None), "_sock", None))
 
 
 class TlsTransport(Transport):

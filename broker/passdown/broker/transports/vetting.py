@@ -19,13 +19,14 @@ _log = structlog.get_logger("passdown.transport")
 
 def envelope(channel: Any, data: bytes | str) -> Any:
     """Return the message that a queue of one of kombu's virtual transports held; raises whatever is wrong with it."""
-    payload: Any = json.loads(data)
-    if not isinstance(payload, dict):
-        raise TypeError(f"expected an envelope, got {type(payload).__name__}")
-    properties = cast("dict[str, Any]", payload)["properties"]
+    found: Any = json.loads(data)
+    if not isinstance(found, dict):
+        raise TypeError(f"expected an envelope, got {type(found).__name__}")
+    payload = cast("dict[str, Any]", found)
+    properties = payload["properties"]
     delivery = properties["delivery_info"]
     _require(str, properties["delivery_tag"], delivery["exchange"], delivery["routing_key"])
-    headers = payload.get("headers") or {}
+    headers: Any = payload.get("headers") or {}
     _require(dict, headers)
     if headers.get("compression"):
         raise ValueError("compressed messages are not read")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from passdown.broker.answers import no_session
 from passdown.broker.cli.words import clean, many, span
 from passdown.broker.client import Broker, Session
-from passdown.broker.controller import no_session
 from passdown.broker.core.packing import granted
 from passdown.broker.core.state import Asked, Effect, Outcome, State, Ticket
 from passdown.broker.stores.queries import Beside, FindQueues, QueueRow

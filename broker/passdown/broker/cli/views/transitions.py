@@ -4,9 +4,9 @@ from typing import Any, cast
 
 import msgspec
 
+from passdown.broker.answers import no_session
 from passdown.broker.cli.views.sentences import sentence
 from passdown.broker.cli.words import brief
-from passdown.broker.controller import no_session
 from passdown.broker.core.evolve import evolve
 from passdown.broker.core.state import State
 from passdown.broker.logbook import Readable, events, read_logged

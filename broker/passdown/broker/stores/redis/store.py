@@ -10,6 +10,7 @@ from passdown.broker.stores.redis import committing, filing, finding, health, sc
 from passdown.broker.stores.redis.address import address_of, checked_prefix
 from passdown.broker.stores.redis.keys import MOST_SHARDS, shard_of
 from passdown.broker.stores.redis.opening import check_server, open_shards
+from passdown.broker.stores.redis.restarts import Restarts
 from passdown.broker.stores.redis.scripts import Calls, Command
 from passdown.broker.stores.redis.server import read_server
 from passdown.broker.stores.redis.shards import Shards
@@ -72,6 +73,7 @@ class RedisStore:
         self.may_lose = health.may_lose(facts)
         self._turns = taking.Turns(count)
         self._ticks = Ticks(count)
+        self._restarts = Restarts(self._shards)
         self._group: Group[Sequence[Command], list[Any]] = Group(self._carry)
 
     @property
@@ -142,6 +144,8 @@ class RedisStore:
             first, *others = self._ticks.catalogs
             behind = [shard for shard, version in enumerate(others, 1) if version < first]
             filing.tell_others(self._shards, first, behind)
+            if self.may_lose:
+                found = self._restarts.added(found, request)
         return found
 
     def events(self, session_id: str, after: int = 0, limit: int = 1000) -> list[bytes]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from passdown.broker.stores.base import Commit, Committed, DueEntry, Lease, Outcome, Repeated, Stale
 from passdown.broker.stores.queries import TicketRow
+from passdown.broker.stores.sqlite import removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.bells import Bells
 from passdown.broker.stores.sqlite.packed import DueKey, decode_dues, join_events
@@ -131,7 +132,7 @@ class Batch:
 
     def _nobody(self, commit: Commit) -> _Standing:
         """Return how a session stands that has no row: it was never opened, or it was removed after its end."""
-        left = self._cursor.execute(sql.LEFT_OF, (commit.session_id,)).fetchone()
+        left = self._cursor.execute(removal.LEFT_OF, (commit.session_id,)).fetchone()
         if left is None:
             return _NOBODY
         status, command_id, digest, reply = left

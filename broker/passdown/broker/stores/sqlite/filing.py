@@ -5,6 +5,7 @@ from typing import assert_never
 
 from passdown.broker.stores import base
 from passdown.broker.stores.base import Count, Documents, Drop, Put, Quarantine, Remove, Told
+from passdown.broker.stores.sqlite import removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.contracts.codec import encode
@@ -42,13 +43,13 @@ def _told(db: sqlite3.Connection, what: Told, now: int) -> None:
 
 def _remove(db: sqlite3.Connection, what: Remove, now: int) -> None:
     """Remove a session that rests at that version, and keep the command that opened it for a while."""
-    found = db.execute(sql.REMOVABLE, (what.session_id, what.version)).fetchone()
+    found = db.execute(removal.REMOVABLE, (what.session_id, what.version)).fetchone()
     if found is None:
         return
     (n,) = found
     kept = (what.session_id, what.status, now + what.keep_ms, what.keep_ms, n)
-    db.execute(sql.KEEP_OPENING, kept)
-    for statement in sql.REMOVE:
+    db.execute(removal.KEEP_OPENING, kept)
+    for statement in removal.REMOVE:
         db.execute(statement, (n,))
 
 

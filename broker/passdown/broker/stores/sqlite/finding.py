@@ -4,6 +4,7 @@ import sqlite3
 from typing import Any, assert_never
 
 from passdown.broker.stores import base, queries
+from passdown.broker.stores.sqlite import removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.packed import split_events
 
@@ -15,7 +16,12 @@ def load(
     catalog, state, version, digest, reply = db.execute(sql.LOAD, (session_id, command_id)).fetchone()
     removed = ""
     if state is None:
-        removed, first, *recorded = db.execute(sql.LEFT_OF, (session_id,)).fetchone() or ("", "", None, None)
+        removed, first, *recorded = db.execute(removal.LEFT_OF, (session_id,)).fetchone() or (
+            "",
+            "",
+            None,
+            None,
+        )
         if first == command_id:
             digest, reply = recorded
     clash = digest is not None and command_digest not in ("", digest)
@@ -48,7 +54,7 @@ def find(db: sqlite3.Connection, query: queries.Query, now: int) -> queries.Foun
         case queries.FindSessions():
             return _sessions(db, query)
         case queries.FindEnded():
-            rows = db.execute(sql.ENDED_SINCE, (now - query.older_ms, query.limit))
+            rows = db.execute(removal.ENDED_SINCE, (now - query.older_ms, query.limit))
             return [_session_row(row) for row in rows]
         case queries.FindTickets():
             return _tickets(db, query)

@@ -222,42 +222,6 @@ UPDATE telling SET due_at = :now
 WHERE due_at > :now AND n = (SELECT n FROM sessions WHERE session_id = :session)
 """
 
-# -- removal -----------------------------------------------------------------------------------------------
-
-#: A session that ended and of which nothing is open any more; a worker may still be told that its claim is over.
-_AT_REST = """
-s.status IN ('cancelled', 'done', 'expired', 'failed', 'refused')
-AND s.queued_role IS NULL AND s.dues = CAST('[]' AS BLOB)
-AND NOT EXISTS (SELECT 1 FROM telling o WHERE o.n = s.n)
-AND NOT EXISTS (SELECT 1 FROM tickets o WHERE o.n = s.n)
-AND NOT EXISTS (SELECT 1 FROM leases o WHERE o.n = s.n AND o.standing <> 'told')
-"""
-
-_NUMBER = "SELECT s.n FROM sessions s"
-
-REMOVABLE = f"{_NUMBER} WHERE s.session_id = ? AND s.version = ? AND {_AT_REST}"
-
-#: Keep the session's first command, which opened it.
-KEEP_OPENING = """
-INSERT INTO removed (session_id, status, command_id, digest, reply, until, length_ms)
-SELECT ?, ?, command_id, digest, reply, ?, ? FROM log WHERE n = ? ORDER BY id LIMIT 1
-"""
-
-REMOVE = (
-    "DELETE FROM counts WHERE session_id = (SELECT session_id FROM sessions WHERE n = ?)",
-    "DELETE FROM leases WHERE n = ?",
-    "DELETE FROM reservations WHERE n = ?",
-    "DELETE FROM log WHERE n = ?",
-    "DELETE FROM sessions WHERE n = ?",
-)
-
-#: What is left of a session that was removed. → status, command_id, command's digest, its reply
-LEFT_OF = "SELECT status, command_id, digest, reply FROM removed WHERE session_id = ?"
-
-FORGET_REMOVED = """
-DELETE FROM removed WHERE session_id IN (SELECT session_id FROM removed WHERE until <= ? ORDER BY until LIMIT ?)
-"""
-
 # -- the clock ---------------------------------------------------------------------------------------------
 
 #: → asked_at (None: no tick has asked yet), postponed
@@ -368,9 +332,6 @@ SESSION_ROW = """
 SELECT s.session_id, s.task_id, s.task_name, s.key, s.plan, s.stage, s.status, s.version, s.opened_at, s.updated_at
 FROM sessions s
 """
-
-#: Sessions that may be removed, longest ago first. SQLite would rather look by status, and sort.
-ENDED_SINCE = f"{SESSION_ROW} INDEXED BY sessions_by_end WHERE {_AT_REST} AND s.updated_at <= ? ORDER BY s.updated_at, s.n LIMIT ?"
 
 #: Where the last session of the page before stands in the order.
 SESSION_PLACE = "SELECT opened_at, n FROM sessions WHERE session_id = ?"

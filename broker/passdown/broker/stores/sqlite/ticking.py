@@ -14,6 +14,7 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from passdown.broker.stores.base import DueNow, DueRequest, Dues, Renewal, ToTell, Verdict
+from passdown.broker.stores.sqlite import removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.packed import decode_dues
@@ -58,7 +59,7 @@ def due(batch: Batch, request: DueRequest, elapsed: int | None, last: Asked | No
     jump, asked = _check_clock(db, now, elapsed, last)
     if db.execute(sql.ANY_TOLD, (now,)).fetchone()[0]:
         db.execute(sql.FORGET_TOLD, (now,))
-    db.execute(sql.FORGET_REMOVED, (now, MOST_FORGOTTEN))
+    db.execute(removal.FORGET_REMOVED, (now, MOST_FORGOTTEN))
     entries, next_at = _reserve(db, request, now)
     ring, ready_at = _ring(batch, db)
     next_ms = 0 if more else max(0, min(MOST_NEXT_MS, next_at - now, ready_at - now))
