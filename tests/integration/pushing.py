@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import amqp
 
@@ -35,9 +35,7 @@ class Push:
     def over_amqp(self, behaviour: str = "honest") -> subprocess.Popen[bytes]:
         """Start a worker over AMQP."""
         address, vhost = server_of(self.url)
-        return self.site.run(
-            sys.executable, str(FOREIGN / "over_amqp.py"), address, vhost or "/", ROLE, behaviour
-        )
+        return self.site.run(sys.executable, str(FOREIGN / "over_amqp.py"), address, vhost, ROLE, behaviour)
 
     def over_redis(self) -> subprocess.Popen[bytes]:
         """Start a worker over Redis."""
@@ -59,7 +57,7 @@ class Push:
 
         def there() -> bool:
             address, vhost = server_of(self.url)
-            connection = amqp.Connection(address, virtual_host=vhost or "/", confirm_publish=True)
+            connection = amqp.Connection(address, virtual_host=vhost, confirm_publish=True)
             connection.connect()
             self._connections.append(connection)
             found.append(connection.channel())
@@ -88,7 +86,7 @@ def pushed_plan(**more: Any) -> Plan:
 def server_of(url: str) -> tuple[str, str]:
     """Return the server and the virtual host in an AMQP address."""
     parts = urlsplit(url)
-    return f"{parts.hostname}:{parts.port}", parts.path.removeprefix("/")
+    return f"{parts.hostname}:{parts.port}", unquote(parts.path.removeprefix("/")) or "/"
 
 
 def fetch(channel: amqp.Channel, count: int, timeout_s: float = 30.0) -> list[dict[str, Any]]:

@@ -54,44 +54,6 @@ def test_rule_01_slots_come_from_live_leases_never_from_a_counter(tmp_path: Path
         assert [len(offers) for offers in taken] == [1] * 5
 
 
-def test_rule_02_a_claim_that_takes_longer_than_its_reservation_costs_one_taking(tmp_path: Path) -> None:
-    """rq#2061: nothing fails for being slow; the pack goes to another, one of them claims it, the other is told."""
-    with world(tmp_path, limits=Limits(claim_by_ms=1_000)) as w:
-        w.broker.register(one_stage("p", "worker", max_attempts=1))
-        session = w.broker.submit("p")
-        (slow,) = w.gateway.take("worker", 1).offers
-        w.clock.forward(2)
-        w.tick.once()
-        (quick,) = w.gateway.take("worker", 1).offers
-        assert quick.pack == slow.pack
-        w.gateway.claim(slow.pack, claim_id(1), ME)
-        with pytest.raises(Conflict):
-            w.gateway.claim(quick.pack, claim_id(2), ME)
-        state = session.state()
-        assert (state.status, state.attempt, state.failures) == ("running", 1, 0)
-        assert types(session).count("Claimed") == 1
-
-
-@pytest.mark.parametrize("others_s", [3.0, 600.0])
-def test_a_lost_claim_is_seen_within_its_own_lease_whatever_others_hold(tmp_path: Path, others_s: float) -> None:
-    """arq#402: one worker held packs of 3 s and of ten minutes, and was killed."""
-    with world(tmp_path) as w:
-        w.broker.register(one_stage("short", "worker", lease_seconds=3.0))
-        w.broker.register(one_stage("other", "other", lease_seconds=others_s))
-        short, other = w.broker.submit("short"), w.broker.submit("other")
-        for n, role in enumerate(("worker", "other")):
-            (offer,) = w.gateway.take(role, 1).offers
-            w.gateway.claim(offer.pack, claim_id(n), AgentInfo(name=role))
-        w.clock.forward(2.9)
-        w.tick.once()
-        assert short.state().attempt == 1
-        w.clock.forward(0.2)
-        while w.tick.once().done:
-            pass
-        assert types(short).count("LeaseLost") == 1
-        assert types(other).count("LeaseLost") == (1 if others_s == 3.0 else 0)
-
-
 def test_rule_02_a_key_is_good_for_as_long_as_the_session_is_kept(tmp_path: Path) -> None:
     """inngest#4394, A2A#928: the same key days later, and after the end, is the same session."""
     with world(tmp_path) as w:

@@ -55,7 +55,11 @@ def start_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartRedis
         return servers[-1]
 
     yield start
-    left = [leak for server in servers if server.running for leak in leaks(server.client())]
+    left: list[str] = []
+    for server in servers:
+        if server.running:
+            server.resume()  # where the test has frozen it
+            left += leaks(server.client())
     for server in servers:
         server.close()
     _no_leaks(left)

@@ -5,17 +5,18 @@ store was made there, nothing is looked at.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from passdown.broker.stores.redis.keys import PREFIX, family_of, shard_of
+from passdown.broker.stores.redis.keys import FAMILIES, PREFIX, family_of, shard_of
 
-#: Families whose members each stand for something of a session; those of `gone` and `forget` stand for a tombstone.
-OF_SESSIONS = (
-    *("ready", "waiting", "queued", "busy", "busy-task", "dues", "handed", "leases", "over", "tell", "index"),
-    *("tickets", "ended"),
-)
-OF_TOMBSTONES = ("forget",)
+#: Sorted sets whose members stand for tombstones, and those for anything but a session that there is: members of
+#: `restarted` go after a while, whatever became of the session.
+OF_TOMBSTONES = {"forget"}
+OF_OTHERS = {"roles", "restarted"}
+#: The members of all others each stand for something of a session.
+OF_SESSIONS = {family.name for family in FAMILIES if family.type == "zset"} - OF_TOMBSTONES - OF_OTHERS
 
 # A member names its session at its end, or before the first zero byte.
 _SESSION = re.compile(rb"s[0-9]+-[A-Za-z0-9_-]+")
@@ -32,6 +33,12 @@ class Look:
             for key in self.keys
             if re.fullmatch(r"[^{]*:\{0\}:meta", key)
         }
+        #: The sessions of each shard, by what its keys begin with.
+        self.sessions: dict[str, set[bytes]] = defaultdict(set)
+        for key in self.keys:
+            base, is_session, session_id = key.partition("session:")
+            if is_session:
+                self.sessions[base].add(session_id.encode())
 
     def leaks(self) -> list[str]:
         """Return each leak as ``key: what is wrong with it``, in order."""
@@ -49,30 +56,25 @@ class Look:
         if ttl != -1:
             yield f"it has a time to live ({ttl} s)"
         if kind != family.type:
-            yield f"it is a {kind}, its family are a {family.type}"
+            yield f"it is a {kind}, and its family says {family.type}"
+            return
         tag, _, what = key.removeprefix(f"{prefix}:{{").partition("}:")
         if not int(tag) < self.shards[prefix]:
             yield f"the store has {self.shards[prefix]} shards"
         if family.each == "session id":
             yield from self._faults_of_session(prefix, tag, what.partition(":")[2])
-        if family.name in (*OF_SESSIONS, *OF_TOMBSTONES):
+        if family.name in OF_SESSIONS | OF_TOMBSTONES:
             yield from self._strangers(key, f"{prefix}:{{{tag}}}:", family.name)
 
     def _faults_of_session(self, prefix: str, tag: str, session_id: str) -> Iterator[str]:
         if shard_of(session_id, self.shards[prefix]) != int(tag):
             yield "its session lives on another shard"
-        if f"{prefix}:{{{tag}}}:session:{session_id}" not in self.keys:
+        if session_id.encode() not in self.sessions[f"{prefix}:{{{tag}}}:"]:
             yield "there is no such session"
 
     def _strangers(self, key: str, base: str, family: str) -> Iterator[str]:
         """Yield the members that stand for sessions, or tombstones, which do not exist."""
-        known = {
-            name.removeprefix(f"{base}session:").encode()
-            for name in self.keys
-            if name.startswith(f"{base}session:")
-        }
-        if family in OF_TOMBSTONES:
-            known = set(self.client.hkeys(f"{base}gone"))
+        known = set(self.client.hkeys(f"{base}gone")) if family in OF_TOMBSTONES else self.sessions[base]
         for member, _ in self.client.zscan_iter(key, count=1000):
             if not any(name in known for name in _named(member)):
                 yield f"its member {member!r} is of no {'tombstone' if family in OF_TOMBSTONES else 'session'} there is"

@@ -114,7 +114,7 @@ class _Team:
         """Add the queues of the doorbells to those that the application knows."""
         known = cast("Any", self._app).amqp.queues
         for role in self._roles:
-            known.add(queues.hints(queue_name(role)))
+            known.select_add(queues.hints(queue_name(role)))
 
     def enter(self, worker: Any) -> None:
         """In the worker's process, before it has children. Raises ContractError for a pool that will not do."""
@@ -236,8 +236,8 @@ def _place(transport: Transport) -> str:
 
 def _place_of(app: Celery) -> str:
     theirs: Any = app
-    prefix = (theirs.conf.broker_transport_options or {}).get("global_keyprefix", "")
-    return _shown(theirs.connection_for_read(), prefix)
+    options: dict[str, Any] = theirs.conf.broker_transport_options or {}
+    return _shown(theirs.connection_for_read(), options.get("global_keyprefix", ""))
 
 
 def _shown(connection: Any, prefix: str) -> str:

@@ -69,6 +69,8 @@ def celery_app(
         accept_content=["json"],
         # It would leave an exchange and a queue behind, and nothing here speaks through them.
         worker_enable_remote_control=False,
+        # It concerns tasks that are acknowledged late, which ours are not; unsaid, Celery warns at each connection.
+        worker_cancel_long_running_tasks_on_connection_loss=True,
         task_queues=[*(queues.hints(queue_name(role)) for role in roles), *more],
         task_default_queue=queue_name(roles[0]),
         task_create_missing_queues=False,

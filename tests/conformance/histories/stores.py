@@ -72,7 +72,7 @@ class Redis:
         assert self.server is not None, "histories over Redis need a server"
         if Redis._last is not None:
             Redis._last.close()
-        self._client = self.server.client()
+        self._client: Any = self.server.client()
         self._client.flushall()
         self.store = Redis._last = RedisStore(self.server.url(), clock=clock)
         self._keys = Keys(0)
@@ -93,16 +93,16 @@ class Redis:
         return rows
 
     def _field(self, key: bytes, field: str) -> Any:
-        packed = self._client.hget(key, field)  # pyright: ignore[reportArgumentType]
-        return msgspec.msgpack.decode(packed) if packed else None  # pyright: ignore[reportArgumentType]
+        packed = self._client.hget(key, field)
+        return msgspec.msgpack.decode(packed) if packed else None
 
     def _stands_once(self, role: str, name: str) -> None:
         """What a session says of its place in the queue is where it stands."""
         found = [
             kind
             for kind in ("ready", "waiting", "queued")
-            for handle in self._client.zrange(f"{self._keys.base}{kind}:{role}", 0, -1)  # pyright: ignore
-            if handle[12:].decode() == name  # pyright: ignore
+            for handle in self._client.zrange(f"{self._keys.base}{kind}:{role}", 0, -1)
+            if handle[12:].decode() == name
         ]
         assert found in (["ready", "queued"], ["waiting", "queued"]), found
 

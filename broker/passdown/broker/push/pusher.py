@@ -13,6 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import structlog
@@ -29,13 +30,16 @@ from passdown.contracts.push import Push, push_claim_id, push_queue, pushed, rol
 #: Packs of one turn. Another role waits no longer than this takes.
 BATCH = 50
 #: For how long a taken pack is left to whoever took it (milliseconds).
-RESERVE_MS = 15_000
+RESERVE_MS = 10_000
 #: Waits after a turn that failed (seconds): the first, and the longest.
 _AGAIN_FIRST, _AGAIN_MOST = 0.5, 15.0
 #: When to look again whether a message queue that was full has room (seconds).
 _ROOM_EVERY = 1.0
+#: How often a role that was served is looked at without a bell (seconds): bells may be lost.
+_ROUND_EVERY = 5.0
 
-Turn = Literal["done", "more", "full"]
+#: What came of a turn: nothing could be taken, all that waited went out, or more waits, or the queue has no room.
+Turn = Literal["nothing", "done", "more", "full"]
 
 _log = structlog.get_logger("passdown.push")
 
@@ -54,6 +58,16 @@ class Publisher(Protocol):
     def close(self) -> None:
         """Let go; a later call begins anew."""
         ...
+
+
+@dataclass(slots=True)
+class _Role:
+    """When a role's next turn is, and what came of the last ones; ``served``: packs of it were published."""
+
+    at: float
+    failures: int = 0
+    full: bool = False
+    served: bool = False
 
 
 class Pusher:
@@ -81,14 +95,15 @@ class Pusher:
         self._clock = clock
         self._lock = threading.Lock()
         self._heard = threading.Event()
-        #: Role → when its next turn is, and how many failed in a row.
-        self._turns: dict[str, tuple[float, int]] = {}
+        self._roles: dict[str, _Role] = {}
 
     def hear(self, role: str) -> None:
-        """Note that packs wait for `role`; where its last turn failed, that one's wait stands."""
+        """Note that packs wait for `role`; where its last turn failed or found no room, that one's wait stands."""
+        now = self._monotonic()
         with self._lock:
-            if self._turns.get(role, (0.0, 0))[1] == 0:
-                self._turns[role] = (self._monotonic(), 0)
+            known = self._roles.setdefault(role, _Role(now))
+            if not known.failures and not known.full:
+                known.at = now
         self._heard.set()
 
     def look(self) -> None:
@@ -120,48 +135,68 @@ class Pusher:
         """Give each role whose turn it is one; returns how long the next is away."""
         now = self._monotonic()
         with self._lock:
-            due = [role for role, (at, _) in self._turns.items() if at <= now]
-        for role in due:
-            self._turn(role)
+            due = [(role, known) for role, known in self._roles.items() if known.at <= now]
+        for role, known in due:
+            self._turn(role, known)
         with self._lock:
-            next_at = min((at for at, _ in self._turns.values()), default=now + _ROOM_EVERY)
-        return min(max(0.0, next_at - self._monotonic()), _ROOM_EVERY)
+            next_at = min((known.at for known in self._roles.values()), default=now + _ROUND_EVERY)
+        return max(0.0, min(next_at - self._monotonic(), _ROOM_EVERY))
 
-    def _turn(self, role: str) -> None:
-        with self._lock:
-            failures = self._turns.pop(role)[1]
+    def _turn(self, role: str, known: _Role) -> None:
+        # A pack that cannot go out is handed back: one is enough to find out whether they can again.
+        slots = 1 if known.failures or known.full else BATCH
+        began = self._monotonic()
         try:
-            turn = self.push(role)
+            turn = self.push(role, slots)
         except Exception as error:  # noqa: BLE001 - whatever it is, other roles and later turns must not suffer
-            again = min(_AGAIN_MOST, _AGAIN_FIRST * 2 ** min(failures, 8)) * random.uniform(0.5, 1.0)  # noqa: S311
+            known.failures += 1
+            longest = min(_AGAIN_MOST, _AGAIN_FIRST * 2 ** min(known.failures - 1, 8))
+            again = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
             unforeseen = None if isinstance(error, PassdownError) else error
             _log.warning(
                 "push.failed", role=role, error=str(error), again_s=round(again, 2), exc_info=unforeseen
             )
-            self._next(role, again, failures + 1)
+            known.at = self._monotonic() + again
             return
-        if turn != "done":
-            self._next(role, 0.0 if turn == "more" else _ROOM_EVERY, 0)
-
-    def _next(self, role: str, wait: float, failures: int) -> None:
-        with self._lock:
-            self._turns[role] = (self._monotonic() + wait, failures)
-
-    def push(self, role: str) -> Turn:
-        """Publish up to a batch of packs of `role`. Raises Unavailable; what was not published is handed back."""
-        room = self._limit - self._publisher.waiting(push_queue(role))
-        if room <= 0:
+        if turn == "full" and not known.full:
             _log.warning("push.queue_full", role=role, limit=self._limit)
-            return "full"
-        taking = self._gateway.take(pushed(role), min(room, BATCH))
+        known.failures, known.full = 0, turn == "full"
+        known.served = known.served or turn in ("done", "more")
+        self._after(role, known, turn, began)
+
+    def _after(self, role: str, known: _Role, turn: Turn, began: float) -> None:
+        """Set when the role's next turn is; who was never served is forgotten, for anybody can ring."""
+        now = self._monotonic()
+        with self._lock:
+            if turn == "more":
+                known.at = now
+            elif turn == "full":
+                known.at = now + _ROOM_EVERY
+            elif known.at > began:
+                return  # a bell rang meanwhile
+            elif known.served:
+                known.at = now + _ROUND_EVERY
+            else:
+                del self._roles[role]
+
+    def push(self, role: str, slots: int = BATCH) -> Turn:
+        """Publish up to `slots` packs of `role`. Raises Unavailable; what was not published is handed back."""
+        taking = self._gateway.take(pushed(role), slots)
+        if not taking.offers:
+            return "nothing"
         out: list[Pack] = []
+        why = "it could not be published"
         try:
-            for offer in taking.offers:
+            room = self._limit - self._publisher.waiting(push_queue(role))
+            for offer in taking.offers[: max(0, room)]:
                 self._publish(offer)
                 out.append(offer.pack)
+            why = "the message queue of its role is full"
         finally:
-            self._hand_back(taking.offers[len(out) :])
+            self._hand_back(taking.offers[len(out) :], why)
             self._claim(out)
+        if len(out) < len(taking.offers):
+            return "full"
         return "more" if taking.more else "done"
 
     def _publish(self, offer: Offer) -> None:
@@ -180,10 +215,10 @@ class Pusher:
                 # Its return was quicker, the session went on otherwise, or it is published once more.
                 _log.info("push.not_claimed", session=pack.session_id, error=str(answer))
 
-    def _hand_back(self, offers: list[Offer]) -> None:
+    def _hand_back(self, offers: list[Offer], why: str) -> None:
         for offer in offers:
             try:
-                self._gateway.hand_back(offer.pack, "it could not be published", after_seconds=0.0)
+                self._gateway.hand_back(offer.pack, why, after_seconds=0.0)
             except PassdownError as error:
                 _log.info("push.not_handed_back", session=offer.pack.session_id, error=str(error))
 

@@ -150,8 +150,8 @@ class Transport(redis.Transport):
     def cut(self, _connection: Any) -> None:
         """Have whoever reads meet a lost connection; from any thread."""
         self._is_cut = True
-        for channel in list(cast("Any", self).channels):
-            held: dict[str, Any] = vars(channel)
+        channels: list[Any] = list(cast("Any", self).channels)
+        for held in map(vars, channels):
             shut(getattr(getattr(held.get("client"), "connection", None), "_sock", None))
 
 

@@ -168,11 +168,60 @@ def test_a_role_that_nobody_serves_fills_no_queue(rig: Rig, queues: Queues) -> N
     one = pusher(rig, queues, limit=5)
     one.push(ROLE)
     assert len(queues.messages()) == 5
-    assert one.push(ROLE) == "full"
+    assert one.push(ROLE) == "nothing"
     rig.clock.forward(10_001)
     rig.sweep()  # the leases are lost: five packs wait again, whose copies still lie there
     assert one.push(ROLE) == "full"
     assert len(queues.messages()) == 5
+    del queues.messages()[:3]
+    assert one.push(ROLE) == "full"
+    assert len(queues.messages()) == 5
+
+
+def test_a_role_whose_queue_is_full_is_tried_with_one_pack_at_a_time(rig: Rig, queues: Queues) -> None:
+    for n in range(4):
+        rig.open(pushed_plan(), key=str(n))
+    one = pusher(rig, queues, limit=2)
+    for n in range(2):
+        queues.publish(push_queue(ROLE), json.dumps({"n": n}).encode())
+    one.hear(ROLE)
+    one.turns()
+    calls = rig.listen()
+    one.hear(ROLE)
+    one.turns()
+    assert calls == [], "it waits"
+    rig.clock.forward(1_000)
+    one.turns()
+    assert calls == ["take", "hand_back"]
+    queues.messages().clear()
+    rig.clock.forward(1_000)
+    one.turns()
+    one.turns()
+    assert len(queues.messages()) == 2
+
+
+def test_a_role_that_was_served_is_looked_at_without_a_bell(rig: Rig, queues: Queues) -> None:
+    made = pushed_plan()
+    rig.open(made, key="first")
+    one = pusher(rig, queues)
+    one.hear(ROLE)
+    one.turns()
+    rig.open(made, key="second")
+    rig.clock.forward(5_000)
+    one.turns()
+    assert len(queues.messages()) == 2
+
+
+def test_a_bell_for_a_role_that_nobody_knows_leaves_nothing_behind(rig: Rig, queues: Queues) -> None:
+    one = pusher(rig, queues)
+    for n in range(100):
+        one.hear(f"nobody-{n}")
+    one.turns()
+    calls = rig.listen()
+    rig.clock.forward(60_000)
+    one.turns()
+    assert calls == []
+    assert queues.sent == {}
 
 
 def test_what_is_out_counts_also_where_it_was_fetched(rig: Rig, queues: Queues) -> None:

@@ -26,6 +26,7 @@ MOST_ITEMS = 1000
 def commit_of(commit: Commit, taking: str) -> tuple[tuple[Any, ...], list[bytes]]:
     """Return what `commit.lua` takes. ``taking``: the role that the same call takes from, which is not rung for."""
     row, queue = commit.row, commit.queue
+    first_event = commit.events[0] if commit.events and not commit.expected else b""
     _bound("events", commit.events)
     about = (
         commit.session_id,
@@ -51,7 +52,7 @@ def commit_of(commit: Commit, taking: str) -> tuple[tuple[Any, ...], list[bytes]
         squeeze(commit.reply),
         pack_row(row),
         index_of(row),
-        squeeze(queue.pack) if isinstance(queue, Enqueue) else b"",
+        squeeze(queue.pack, first_event) if isinstance(queue, Enqueue) else b"",
         stand_in(commit.prev) if commit.prev else b"",
         stand_in(last_event(commit.state)),
         *(squeeze(event) for event in commit.events),

@@ -7,7 +7,7 @@ between the two is left out, or shown as it stands by then.
 import heapq
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never, cast
 
 import msgspec
 
@@ -76,8 +76,7 @@ def find(shards: Shards, query: queries.Query) -> queries.Found:
         case queries.FindDocument():
             return _text(shards.ask([("HGET", shards.keys[0].documents, query.digest)])[0])
         case queries.FindPack():
-            key = shards.keys[shards.home(query.session_id)].session(query.session_id)
-            return _text(shards.ask([("HGET", key, f"p{query.step}/{query.attempt}")])[0])
+            return _pack(shards, query)
         case queries.FindBeside():
             return _beside(shards, query.session_id)
         case queries.FindQuarantine():
@@ -268,6 +267,17 @@ def _tickets_of(shards: Shards, names: Iterable[tuple[int, str]]) -> list[querie
 # -- the rest ----------------------------------------------------------------------------------------------
 
 
+def _pack(shards: Shards, query: queries.FindPack) -> bytes | None:
+    keys = shards.keys[shards.home(query.session_id)]
+    kept, first_event = shards.ask(
+        [
+            ("HGET", keys.session(query.session_id), f"p{query.step}/{query.attempt}"),
+            ("LINDEX", keys.log(query.session_id), 0),
+        ]
+    )
+    return None if kept is None else unsqueeze(kept, first_event)
+
+
 def _queues(shards: Shards, now: int) -> list[queries.QueueRow]:
     """Depth and age of each role queue, over all shards."""
     roles = shards.ask([("ZRANGE", keys.roles, 0, -1) for keys in shards.keys])
@@ -308,7 +318,12 @@ def _looks(keys: Keys, role: str, now: int) -> tuple[Command, ...]:
 def _catalog(shards: Shards) -> queries.Catalog:
     """Read as it stands at one moment, so its version is never newer than the names that come with it."""
     (found,) = shards.ask([("HGETALL", shards.keys[0].catalog)])
-    current = found if isinstance(found, dict) else dict(zip(found[::2], found[1::2], strict=True))
+    # RESP2 lists names and values in turn, RESP3 has a type for it.
+    current: dict[bytes, bytes] = (
+        cast("dict[bytes, bytes]", found)
+        if isinstance(found, dict)
+        else dict(zip(found[::2], found[1::2], strict=True))
+    )
     version = 0
     names: dict[str, dict[str, str]] = {"plan": {}, "tool": {}}
     for field, value in current.items():

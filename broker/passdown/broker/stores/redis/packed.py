@@ -1,7 +1,8 @@
 """What the client packs for itself: long texts made small, rows, and what sessions are found by.
 
-A text begins with a byte that says how it is kept: 0 as it is, 1 by zlib with the words below. The words are part
-of the format: a released list is never changed, a new one gets a number of its own.
+A text begins with a byte that says how it is kept: 0 as it is, 1 by zlib with the words below, 2 by zlib with these
+and the first event of the session's log, for that repeats what the first pack has. The words are part of the
+format: a released list is never changed, a new one gets a number of its own.
 """
 
 import hashlib
@@ -11,11 +12,12 @@ import msgspec
 
 from passdown.broker.stores.queries import SessionRow, TicketRow
 
-_AS_IT_IS, _ZLIB_1 = b"\x00", b"\x01"
+_AS_IT_IS, _ZLIB_1, _ZLIB_1_AND_FIRST = b"\x00", b"\x01", b"\x02"
 #: Shorter texts are kept as they are (bytes): making them smaller costs more than it saves.
 _SHORT = 160
-#: 4 KiB of window and little memory: eleven microseconds instead of fifty, and hardly longer.
-_WINDOW_BITS, _MEMORY_LEVEL = 12, 5
+#: 4 KiB of window and little memory: eleven microseconds instead of fifty, and hardly longer; for long texts all.
+_SMALL_WINDOW, _WHOLE_WINDOW = (12, 5), (15, 8)
+_LONG = 4096
 
 #: What is in every state, event and pack; what is in most stands last.
 _WORDS_1 = (
@@ -39,22 +41,28 @@ _WORDS_1 = (
 )
 
 
-def squeeze(text: bytes) -> bytes:
-    """Return a text as it is kept."""
+def squeeze(text: bytes, first_event: bytes = b"") -> bytes:
+    """Return a text as it is kept. ``first_event``: that of the session's log, if it is written in the same step."""
     if len(text) < _SHORT:
         return _AS_IT_IS + text
-    packer = zlib.compressobj(
-        1, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, zlib.Z_DEFAULT_STRATEGY, _WORDS_1
-    )
+    bits, memory = _SMALL_WINDOW if len(text) + len(first_event) < _LONG else _WHOLE_WINDOW
+    words = _WORDS_1 + first_event
+    packer = zlib.compressobj(1, zlib.DEFLATED, bits, memory, zlib.Z_DEFAULT_STRATEGY, words)
     small = packer.compress(text) + packer.flush()
-    return _ZLIB_1 + small if len(small) < len(text) else _AS_IT_IS + text
+    if len(small) >= len(text):
+        return _AS_IT_IS + text
+    return (_ZLIB_1_AND_FIRST if first_event else _ZLIB_1) + small
 
 
-def unsqueeze(kept: bytes) -> bytes:
-    """Return the text."""
-    if kept[:1] == _AS_IT_IS:
+def unsqueeze(kept: bytes, first_event: bytes | None = None) -> bytes:
+    """Return the text. ``first_event``: that of the session's log, as it is kept."""
+    how = kept[:1]
+    if how == _AS_IT_IS:
         return kept[1:]
-    return zlib.decompressobj(_WINDOW_BITS, _WORDS_1).decompress(kept[1:])
+    words = _WORDS_1
+    if how == _ZLIB_1_AND_FIRST:
+        words += unsqueeze(first_event or b"")
+    return zlib.decompressobj(_WHOLE_WINDOW[0], words).decompress(kept[1:])
 
 
 def short_digest(text: str) -> bytes:
@@ -78,13 +86,17 @@ def filed_under(kind: str, value: str) -> bytes:
     return hashlib.blake2b(f"{kind}\0{value}".encode(), digest_size=6).digest()
 
 
+#: Nothing is found by this: a task without a name.
+_NOTHING = bytes(6)
+
+
 def index_of(row: SessionRow) -> bytes:
     """Return what a session is found by: status, plan, task, the task's name."""
     return (
         filed_under("status", row.status)
         + filed_under("plan", row.plan)
         + filed_under("task", row.task_id)
-        + filed_under("name", row.task_name)
+        + (filed_under("name", row.task_name) if row.task_name else _NOTHING)
     )
 
 

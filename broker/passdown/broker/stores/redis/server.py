@@ -1,7 +1,7 @@
 """What a server says of itself, as plain facts: for the checks when a store is opened, and for whoever shows them."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from redis.exceptions import ResponseError
 
@@ -95,5 +95,5 @@ def _info(text: Any) -> dict[str, str]:
 def _config(answer: Any) -> str | None:
     if isinstance(answer, ResponseError):
         return None
-    items = list(answer.values()) if isinstance(answer, dict) else answer[1::2]
-    return items[0].decode() if items else None
+    values = cast("dict[bytes, bytes]", answer).values() if isinstance(answer, dict) else answer[1::2]
+    return next((value.decode() for value in values), None)

@@ -19,7 +19,7 @@ from passdown.broker.stores.redis.packed import unsqueeze
 
 #: Slots that one script fills at most.
 MOST_SLOTS = 1000
-_OF_A_PACK = 7
+_OF_A_PACK = 8
 
 
 class Answer(NamedTuple):
@@ -55,12 +55,12 @@ def answer_of(reply: list[Any]) -> Answer:
 
 
 def _pack(items: list[Any]) -> TakenPack:
-    session_id, step, attempt, solo, version, state, pack = items
+    session_id, step, attempt, solo, version, state, pack, first_event = items
     return TakenPack(
         session_id=session_id.decode(),
         step=step,
         attempt=attempt,
-        pack=unsqueeze(pack),
+        pack=unsqueeze(pack, first_event),
         state=unsqueeze(state),
         version=version,
         solo=bool(solo),

@@ -23,7 +23,7 @@ class Wire:
 
     def __init__(self, address: Address) -> None:
         self.what = f"store {address.shown}"
-        self._pool = address.pool()
+        self._pool: Any = address.pool()
         self._closed = False
 
     def ask(self, commands: Sequence[Command]) -> list[Any]:
@@ -75,7 +75,7 @@ class Wire:
             raise means from error
 
     def _talk(self, commands: Sequence[Command]) -> list[Any]:
-        connection: Any = self._pool.get_connection()
+        connection = self._pool.get_connection()
         try:
             connection.send_packed_command(connection.pack_commands(commands))
             return [_answer(connection) for _ in commands]

@@ -245,9 +245,11 @@ local function file()
     local place = place_of(head, which, session_id)
     local was = old_head and place_of(old_head, which, session_id)
     if place ~= was then
-      gone[#gone + 1] = was or nil
-      new[#new + 1] = '0'
-      new[#new + 1] = place
+      gone[#gone + 1] = was
+      if place then
+        new[#new + 1] = '0'
+        new[#new + 1] = place
+      end
       if which == 1 then
         call('SADD', BASE .. 'statuses', status)
       end

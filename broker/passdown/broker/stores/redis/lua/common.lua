@@ -110,8 +110,11 @@ local function handle_of(n, session_id)
   return string.format('%012.0f', n) .. session_id
 end
 
--- Where a session stands in the index under one of the four things that it is found by.
+-- Where a session stands in the index under one of the four things that it is found by; nil where it has no such.
 local function place_of(head, which, session_id)
+  if string.sub(head.filed, which * 6 - 5, which * 6) == '\0\0\0\0\0\0' then
+    return nil
+  end
   return string.sub(head.filed, which * 6 - 5, which * 6)
     .. struct.pack('>I6I5', head.opened_at, head.n) .. session_id
 end

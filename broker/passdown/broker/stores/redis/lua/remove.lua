@@ -22,7 +22,10 @@ local opened_by = call('HGET', key, 'c' .. head.opener)
 call('HSET', BASE .. 'gone', session_id, cmsgpack.pack({status, head.opener, opened_by}))
 call('ZADD', BASE .. 'forget', text(now + keep_ms), session_id)
 for which = 1, 4 do
-  call('ZREM', BASE .. 'index', place_of(head, which, session_id))
+  local place = place_of(head, which, session_id)
+  if place then
+    call('ZREM', BASE .. 'index', place)
+  end
 end
 call('ZREM', BASE .. 'ended', session_id)
 if got[2] then

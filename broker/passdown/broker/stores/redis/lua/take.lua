@@ -1,7 +1,8 @@
 #!lua
 -- Reserve packs of a role, by score, and clear its bell. → {more, now, catalog, what of each pack …}
 --
--- A pack is seven items: session id, step, attempt, solo, version, state, pack. Slots may be 0: that only
+-- A pack is eight items: session id, step, attempt, solo, version, state, pack, and the first event of the log where
+-- that is needed to read the pack. Slots may be 0: that only
 -- clears the bell, and tells whether packs may be taken. At most 1000 slots; it looks at no more than 1000
 -- packs beyond them, and at no more than 500 that come back from a reservation.
 --
@@ -119,6 +120,7 @@ for _, one in ipairs(chosen) do
   answer[place + 5] = head_of(found[1]).version
   answer[place + 6] = found[2]
   answer[place + 7] = found[3]
+  answer[place + 8] = string.byte(found[3]) == 2 and call('LINDEX', BASE .. 'log:' .. session_id, '0')
 end
 if call('HDEL', BASE .. 'bells', role) == 1 then
   call('ZADD', BASE .. 'roles', 'XX', 'LT', '0', role)
