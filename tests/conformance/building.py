@@ -172,6 +172,7 @@ class Limits(TypedDict, total=False):
     holding: bool
     role_limit: int
     task_limit: int
+    linger_ms: int
 
 
 def request(role: str = "analyst", slots: int = 1, **limits: Unpack[Limits]) -> TakeRequest:

@@ -15,7 +15,7 @@ from passdown.agents.tools import AnyTool
 from passdown.contracts import ids
 from passdown.contracts.commands import ToolNote, Verdict
 from passdown.contracts.errors import Conflict, ContractError, Denied, Fenced, NotFound
-from passdown.contracts.gateway import AgentInfo, Claim, Gateway
+from passdown.contracts.gateway import AgentInfo, Claim, Gateway, Wanted
 from passdown.contracts.pack import Pack
 from passdown.contracts.replies import Recorded, Run, Suspended
 
@@ -149,7 +149,7 @@ class GatewaySuite:
         work = Work(driver)
         other = driver.open()
         body = write_return(Done({}), work.pack, work.claim.fence)
-        taking = driver.gateway.give(work.claim, body, [], then_take=(ROLE, 1))
+        taking = driver.gateway.give(work.claim, body, [], then_take=Wanted(ROLE, 1))
         assert taking is not None
         assert [one.pack.session_id for one in taking.offers] == [other]
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from passdown.agents import Done
 from passdown.agents.results import write_return
 from passdown.contracts.errors import ContractError, Fenced
-from passdown.contracts.gateway import Claim, Claiming, Giving, Offer
+from passdown.contracts.gateway import Claim, Claiming, Giving, Offer, Wanted
 from tests.conformance.gateway_suite import ME, ROLE, Driver
 
 
@@ -35,7 +35,7 @@ class ManySuite:
         sessions = [driver.open() for _ in range(3)]
         offers = driver.gateway.take(ROLE, 3).offers
         claims = _held([*driver.gateway.claim_all(_claiming(offers))])
-        answers, taking = driver.gateway.give_all([*map(_giving, offers, claims)], then_take=(ROLE, 5))
+        answers, taking = driver.gateway.give_all([*map(_giving, offers, claims)], then_take=Wanted(ROLE, 5))
         assert answers == [None, None, None]
         assert taking is not None
         assert taking.offers == []
@@ -46,7 +46,7 @@ class ManySuite:
         offers = driver.gateway.take(ROLE, 1).offers
         later = {driver.open(), driver.open()}
         claims = _held([*driver.gateway.claim_all(_claiming(offers))])
-        _, taking = driver.gateway.give_all([_giving(offers[0], claims[0])], then_take=(ROLE, 5))
+        _, taking = driver.gateway.give_all([_giving(offers[0], claims[0])], then_take=Wanted(ROLE, 5))
         assert taking is not None
         assert {one.pack.session_id for one in taking.offers} == later
 

@@ -174,3 +174,35 @@ class BellSuite(Driven):
             thread.join()
         assert sorted(taken) == sorted(f"s0-{producer}-{n}" for producer in range(4) for n in range(40))
         assert names(take(store)) == []
+
+    def test_a_drain_that_looks_again_by_itself_need_not_be_rung_for(
+        self, store: Store, clock: Clock
+    ) -> None:
+        assert take(store, linger_ms=100).packs == []
+        assert done(store, step("s0-1", queue=pack())).ring == []
+        assert names(take(store, linger_ms=100)) == ["s0-1"]
+        # It found something, and is busy with that: others are rung for the next.
+        assert done(store, step("s0-2", queue=pack())).ring == ["analyst"]
+
+    def test_when_it_does_not_come_back_others_are_rung(self, store: Store, clock: Clock) -> None:
+        take(store, linger_ms=100)
+        clock.forward(101)
+        assert done(store, step("s0-1", queue=pack())).ring == ["analyst"]
+
+    def test_the_tick_rings_for_what_it_did_not_come_back_for(self, store: Store, clock: Clock) -> None:
+        take(store, linger_ms=100)
+        assert done(store, step("s0-1", queue=pack())).ring == []
+        assert store.due(ask()).ring == []
+        clock.forward(101)
+        assert store.due(ask()).ring == ["analyst"]
+
+    def test_its_last_look_lets_bells_ring_again(self, store: Store) -> None:
+        take(store, linger_ms=1000)
+        take(store)
+        assert done(store, step("s0-1", queue=pack())).ring == ["analyst"]
+
+    def test_looking_often_shortens_no_ring(self, store: Store, clock: Clock) -> None:
+        take(store, linger_ms=1000)
+        take(store, linger_ms=10)
+        clock.forward(500)
+        assert done(store, step("s0-1", queue=pack())).ring == []

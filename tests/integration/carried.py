@@ -72,5 +72,6 @@ class Carried:
         return time.monotonic() - began
 
     def warm(self) -> None:
-        """Wait until the worker works."""
+        """Start a tick, and wait until the worker works: before its first start nobody has registered its tools."""
+        self.tick_process = self.tick()
         self.done(self.submit(), 30)

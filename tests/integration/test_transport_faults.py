@@ -11,6 +11,7 @@ from tests.integration.site import Site, wait_until
 from tests.servers.fixtures import StartRabbit, StartRedis
 from tests.servers.proxy import Proxy
 from tests.servers.rabbitmq import RabbitServer
+from tests.servers.replies import AmqpReplies
 
 #: As long after a connection went silent its consumer has another.
 NOTICED_WITHIN_S = 25.0
@@ -32,7 +33,7 @@ def carried(site: Site) -> Iterator[Callable[[str], Carried]]:
 @pytest.fixture
 def proxied(shared_rabbitmq: RabbitServer, rabbitmq_url: str) -> Iterator[tuple[Proxy, str, str]]:
     """A proxy before RabbitMQ, the address through it, and the direct one."""
-    with Proxy(shared_rabbitmq.port) as proxy:
+    with Proxy(shared_rabbitmq.port, AmqpReplies) as proxy:
         yield proxy, rabbitmq_url.replace(f":{shared_rabbitmq.port}/", f":{proxy.port}/"), rabbitmq_url
 
 
@@ -56,7 +57,7 @@ class TestRedis:
         """Fault celery#8030: connected, and takes nothing until it is restarted."""
         server = start_redis()
         site = carried(server.url())
-        worker, tick = site.worker(), site.tick()
+        worker = site.worker()
         site.warm()
         began = time.monotonic()
         sessions = site.submit(20)
@@ -67,7 +68,7 @@ class TestRedis:
             sessions += site.submit(20)
         assert time.monotonic() - began < 10
         site.done(sessions, 30)
-        assert (worker.poll(), tick.poll()) == (None, None)
+        assert (worker.poll(), site.tick_process.poll()) == (None, None)
         # And it consumes: a session from now on needs no tick to be rung for.
         site.done(site.submit(), BACK_WITHIN_S)
 
@@ -77,7 +78,6 @@ class TestRedis:
         server = start_redis()
         site = carried(server.url())
         site.worker()
-        site.tick()
         site.warm()
         sessions = site.submit(30)
         for _ in range(5):
@@ -107,7 +107,6 @@ class TestRedis:
         with Proxy(server.port) as proxy:
             site = carried(server.url())
             worker = site.worker(server.url().replace(str(server.port), str(proxy.port)))
-            site.tick()
             site.warm()
             for _ in range(5):
                 proxy.reset()
@@ -120,7 +119,6 @@ class TestRedis:
         server = start_redis()
         site = carried(server.url())
         site.worker()
-        site.tick()
         site.warm()
         server.client().delete("passdown:passdown.searcher")
         server.client().set("passdown:passdown.searcher", "x")
@@ -147,14 +145,14 @@ class TestRabbitMQ:
     ) -> None:
         server = start_rabbitmq()
         site = carried(server.url())
-        worker, tick = site.worker(), site.tick()
+        worker = site.worker()
         site.warm()
         sessions = site.submit(20)
         server.kill()
         sessions += site.submit(20)
         server.start()
         site.done(sessions, 2 * BACK_WITHIN_S)
-        assert (worker.poll(), tick.poll()) == (None, None)
+        assert (worker.poll(), site.tick_process.poll()) == (None, None)
         site.done(site.submit(), BACK_WITHIN_S)
 
     def test_connections_that_an_administrator_closes(
@@ -162,7 +160,6 @@ class TestRabbitMQ:
     ) -> None:
         site = carried(rabbitmq_url)
         site.worker()
-        site.tick()
         site.warm()
         for _ in range(3):
             shared_rabbitmq.close_connections()
@@ -189,7 +186,6 @@ class TestRabbitMQ:
         proxy, through, direct = proxied
         site = carried(direct)
         site.worker(through)
-        site.tick()
         site.warm()
         for _ in range(5):
             proxy.reset()

@@ -57,9 +57,10 @@ def agent(
     """Make an agent of a function.
 
     `version` and `model` are recorded with each claim and return. `time_limit` (``"10m"``, or seconds)
-    bounds one run: an async agent is cancelled, a plain one cannot be; it is reported as failed, its lease
-    is given up, and its thread is free again only when the function returns. Without a limit an agent that
-    never returns keeps its lease until the stage's deadline.
+    bounds one run; where the stage has one as well, the smaller wins. An async agent is cancelled, a plain
+    one cannot be: it is reported as failed, its lease is given up, and its thread is free again only when
+    the function returns. Without a limit an agent that never returns keeps its lease until the stage's
+    deadline.
 
     Raises ContractError where the role or the limit cannot be used.
     """

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 
 from passdown.agents.claim import ActiveClaim
 from passdown.agents.outcomes import Outcome, Raised, capture
-from passdown.agents.runner import Runner, ThenTake
-from passdown.contracts.gateway import Offer, Taking
+from passdown.agents.runner import Runner
+from passdown.contracts.gateway import Offer, Taking, Wanted
 
 
 class AsyncRun:
@@ -16,7 +16,7 @@ class AsyncRun:
         self,
         runner: Runner,
         offer: Offer,
-        then_take: Callable[[], ThenTake | None],
+        then_take: Callable[[], Wanted | None],
         ended: Callable[[Outcome], None],
     ) -> None:
         self._runner = runner

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from passdown.agents.agent import Agent
 from passdown.agents.claim import ActiveClaim
-from passdown.agents.runner import Runner, ThenTake
+from passdown.agents.runner import Runner
 from passdown.contracts.errors import Unavailable
-from passdown.contracts.gateway import Giving, Offer, Taking
+from passdown.contracts.gateway import Giving, Offer, Taking, Wanted
 
 #: Packs that one drain of a plain agent takes at once, at most.
 MOST_AHEAD = 50
@@ -47,7 +47,7 @@ class BatchRun:
         self._written: list[tuple[ActiveClaim, Giving]] = []
         self._unavailable: Unavailable | None = None
 
-    def run(self, offers: list[Offer], then_take: Callable[[], ThenTake | None]) -> Taking | None:
+    def run(self, offers: list[Offer], then_take: Callable[[], Wanted | None]) -> Taking | None:
         """Claim them all, run one after the other, give all returns; return what was taken with these."""
         claims = self._runner.claim_all([offer.pack for offer in offers])
         self._waiting.extend(claims)
@@ -79,7 +79,7 @@ class BatchRun:
             with self._lock:
                 self._written.append((claim, giving))
 
-    def _give(self, then_take: ThenTake | None) -> Taking | None:
+    def _give(self, then_take: Wanted | None) -> Taking | None:
         if self._unavailable:
             raise self._unavailable
         with self._lock:

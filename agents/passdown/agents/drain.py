@@ -10,13 +10,14 @@ import structlog
 from passdown.agents.async_run import AsyncRun
 from passdown.agents.batch import Ahead, BatchRun
 from passdown.agents.gate import Gate
+from passdown.agents.linger import Linger
 from passdown.agents.options import Options
 from passdown.agents.outcomes import Outcome, Raised, summary
 from passdown.agents.port import Port
-from passdown.agents.runner import Runner, ThenTake
+from passdown.agents.runner import Runner
 from passdown.agents.threads import Threads
 from passdown.contracts.errors import Unavailable
-from passdown.contracts.gateway import Offer, Taking
+from passdown.contracts.gateway import Offer, Taking, Wanted
 
 _log = structlog.get_logger("passdown.agents")
 
@@ -63,7 +64,7 @@ class Turn:
         """Take nothing any more."""
         self._over = True
 
-    def take(self, slots: int, *, holding: bool = False) -> list[Offer]:
+    def take(self, slots: int, *, holding: bool = False, linger_ms: int = 0) -> list[Offer]:
         """Take up to `slots` packs, once no solo pack runs in this process."""
         wait = 0.0 if holding else max(0.0, self._ends - time.monotonic())
         if not self._worker.gate.wait_open(wait):
@@ -72,13 +73,16 @@ class Turn:
                 self.more = True
             return []
         port = self._worker.port
+        take = port.gateway.take
         return self.absorb(
-            port.commit("take", None, lambda: port.gateway.take(self.role, slots, holding=holding))
+            port.commit("take", None, lambda: take(self.role, slots, holding=holding, linger_ms=linger_ms))
         )
 
-    def then_take(self, slots: int = 1, *, holding: bool = False) -> ThenTake | None:
+    def then_take(self, slots: int = 1, *, holding: bool = False, linger_ms: int = 0) -> Wanted | None:
         """Return what to take with a return: packs for the slots that it frees, as long as any may run."""
-        return (self.role, slots, holding) if self.open and self._worker.gate.wait_open(0) else None
+        if not self.open or not self._worker.gate.wait_open(0):
+            return None
+        return Wanted(self.role, slots, holding, linger_ms)
 
     def absorb(self, taking: Taking) -> list[Offer]:
         """Return the packs of a taking; rings on, once, where more remain."""
@@ -112,26 +116,28 @@ class PlainDrain:
         self._worker = worker
         self._turn = turn
         self._ahead = Ahead()
+        self._linger = Linger(worker.options)
 
     def run(self) -> bool:
         """Go on until the queue is empty or the turn is over; return whether packs remained."""
-        turn, lingered = self._turn, False
-        lingers = self._worker.options.linger_seconds > 0
-        offers = turn.take(1)
+        turn, linger = self._turn, self._linger
+        offers = turn.take(1, linger_ms=linger.told_ms)
         while True:
             if offers:
-                lingered = False
+                linger.begin()
                 taken = self._run(offers)
                 offers = turn.absorb(taken) if taken is not None else self._look()
-            elif lingered or not lingers or not turn.open:
-                return turn.more
+            elif linger.over or not turn.open:
+                # Whoever was told that this drain looks again is not to wait for it.
+                return turn.more or linger.told_ms > 0
             else:
-                lingered = True
-                self._worker.pause(self._worker.options.linger_seconds)
+                self._worker.pause(linger.pause())
                 offers = self._look()
 
     def _look(self) -> list[Offer]:
-        return self._turn.take(self._ahead.slots) if self._turn.open else []
+        if not self._turn.open:
+            return []
+        return self._turn.take(self._ahead.slots, linger_ms=self._linger.told_ms)
 
     def _run(self, offers: list[Offer]) -> Taking | None:
         """Run packs that were taken together; return what was taken with their returns."""
@@ -160,8 +166,8 @@ class PlainDrain:
             return runner.run((together or alone)[-1], self._then_take) if offers else None
         return BatchRun(runner, agent, lambda: self._worker.stopping).run(together, self._then_take)
 
-    def _then_take(self) -> ThenTake | None:
-        return self._turn.then_take(self._ahead.slots)
+    def _then_take(self) -> Wanted | None:
+        return self._turn.then_take(self._ahead.slots, linger_ms=self._linger.told_ms)
 
 
 class AsyncDrain:
@@ -174,33 +180,32 @@ class AsyncDrain:
         self._running = 0
         self._alone = False
         self._unavailable: Unavailable | None = None
+        self._linger = Linger(worker.options)
 
     def run(self) -> bool:
         """Go on until the queue is empty or the turn is over, and all that was taken has ended."""
-        turn, options, lingered = self._turn, self._worker.options, False
-        lingers = options.linger_seconds > 0
-        self._start(turn.take(options.async_slots))
-        while True:
-            if self._worker.closed:
-                break
+        turn, linger = self._turn, self._linger
+        self._start(turn.take(self._worker.options.async_slots, linger_ms=linger.told_ms))
+        while not self._worker.closed:
             if self._running:
-                lingered = False
+                linger.begin()
                 self._wait()
-            elif lingered or not lingers or not turn.open:
+            elif linger.over or not turn.open:
                 break
             else:
-                lingered = True
-                self._worker.pause(options.linger_seconds)
+                self._worker.pause(linger.pause())
                 self._look()
         if self._unavailable:
             raise self._unavailable
-        return turn.more
+        # Whoever was told that this drain looks again is not to wait for it.
+        return turn.more or linger.told_ms > 0
 
     def _look(self) -> None:
         """Take as many packs as there are free slots."""
         free = 0 if self._alone else self._worker.options.async_slots - self._running
         if free > 0 and self._turn.open:
-            self._start(self._turn.take(free, holding=self._running > 0))
+            linger_ms = 0 if self._running else self._linger.told_ms
+            self._start(self._turn.take(free, holding=self._running > 0, linger_ms=linger_ms))
 
     def _start(self, offers: list[Offer]) -> None:
         for offer in offers:
@@ -218,8 +223,9 @@ class AsyncDrain:
         self._worker.gate.leave(solo=solo)
         self._ended.put(outcome)
 
-    def _then_take(self) -> ThenTake | None:
-        return self._turn.then_take(holding=self._running > 1)
+    def _then_take(self) -> Wanted | None:
+        holding = self._running > 1
+        return self._turn.then_take(holding=holding, linger_ms=0 if holding else self._linger.told_ms)
 
     def _wait(self) -> None:
         """Wait for a pack to end, and now and then look for new ones meanwhile."""

@@ -23,7 +23,7 @@ from passdown.agents.memory_session import Effect, Session, new_effect
 from passdown.contracts.codec import RETURN_BUDGET, digest, encode
 from passdown.contracts.commands import ToolNote, Verdict
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Fenced, NotFound, PassdownError
-from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking
+from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking, Wanted
 from passdown.contracts.pack import Cause, Pack, PackAnswer, PackSnapshot
 from passdown.contracts.replies import Recorded, Run, Suspended
 from passdown.contracts.returns import Fence, read_return
@@ -120,7 +120,7 @@ class MemoryGateway:
 
     # The gateway
 
-    def take(self, role: str, slots: int, *, holding: bool = False) -> Taking:
+    def take(self, role: str, slots: int, *, holding: bool = False, linger_ms: int = 0) -> Taking:  # noqa: ARG002 - nobody is rung here
         with self._lock:
             now = time.monotonic()
             ready = [
@@ -284,8 +284,7 @@ class MemoryGateway:
         body: bytes,
         notes: list[ToolNote],
         *,
-        then_take: tuple[str, int] | None = None,
-        holding: bool = False,
+        then_take: Wanted | None = None,
     ) -> Taking | None:
         def act() -> None:
             session = self._held(claim, counts=True)
@@ -299,15 +298,19 @@ class MemoryGateway:
                 session.accept(given)
 
         self._once(("give", claim.fence.claim_id, digest(body)), act)
-        return self.take(*then_take, holding=holding) if then_take else None
+        return self._taken(then_take)
 
     def give_all(
-        self, given: list[Giving], *, then_take: tuple[str, int] | None = None, holding: bool = False
+        self, given: list[Giving], *, then_take: Wanted | None = None
     ) -> tuple[list[PassdownError | None], Taking | None]:
         """Give several returns, then take."""
         answers = [_tried(lambda one=one: self.give(one.claim, one.body, one.notes)) for one in given]
-        taking = self.take(*then_take, holding=holding) if then_take else None
-        return [answer if isinstance(answer, PassdownError) else None for answer in answers], taking
+        return [answer if isinstance(answer, PassdownError) else None for answer in answers], self._taken(
+            then_take
+        )
+
+    def _taken(self, wanted: Wanted | None) -> Taking | None:
+        return self.take(wanted.role, wanted.slots, holding=wanted.holding) if wanted else None
 
     def fail(
         self, claim: Claim, kind: Literal["contract", "error"], problem: str, notes: list[ToolNote]

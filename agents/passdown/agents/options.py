@@ -7,10 +7,12 @@ from passdown.contracts.errors import ContractError
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a runtime works. Seconds and counts, all more than zero; ``linger_seconds`` may be zero: not at all."""
+    """How a runtime works. Seconds and counts, all more than zero; the ``linger`` ones may be zero."""
 
     #: How long a drain waits before it looks once more into a queue that it found empty.
     linger_seconds: float = 0.05
+    #: Where it looks more than once in that time: how soon for the first time (zero: once, at the end).
+    linger_look_seconds: float = 0.0
     #: How long a drain takes new packs; it ends once those that it took have ended.
     turn_seconds: float = 30.0
     #: How often a drain with free slots looks into the queue while its async agents run.
@@ -34,7 +36,7 @@ class Options:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            least = value >= 0 if one.name == "linger_seconds" else value > 0
+            least = value >= 0 if one.name.startswith("linger") else value > 0
             if not least or value == float("inf"):
                 raise ContractError(
                     f"option {one.name}", f"expected a finite number above zero, got {value!r}"

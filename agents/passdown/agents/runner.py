@@ -22,11 +22,8 @@ from passdown.agents.results import write_return
 from passdown.agents.settling import SETTLER, verdicts
 from passdown.agents.threads import Threads
 from passdown.contracts.errors import ContractError, Fenced, PassdownError, Unavailable
-from passdown.contracts.gateway import Claim, Claiming, Giving, Offer, Taking
+from passdown.contracts.gateway import Claim, Claiming, Giving, Offer, Taking, Wanted
 from passdown.contracts.pack import Pack
-
-#: (role, slots) of the packs to take with a give, and whether others are still held meanwhile.
-ThenTake = tuple[str, int, bool]
 
 
 class Runner:
@@ -116,7 +113,7 @@ class Runner:
 
     # The run
 
-    def run(self, offer: Offer, then_take: Callable[[], ThenTake | None]) -> Taking | None:
+    def run(self, offer: Offer, then_take: Callable[[], Wanted | None]) -> Taking | None:
         """Run a pack of a plain agent, or settle, in this thread; return what was taken with its return."""
         claim = self.claim(offer.pack)
         if claim is None:
@@ -208,7 +205,7 @@ class Runner:
     # After the run
 
     def conclude(
-        self, claim: ActiveClaim, outcome: Outcome, then_take: Callable[[], ThenTake | None]
+        self, claim: ActiveClaim, outcome: Outcome, then_take: Callable[[], Wanted | None]
     ) -> Taking | None:
         """Give the return; where there is none, say why.
 
@@ -245,17 +242,15 @@ class Runner:
             self._fail(claim, "error", describe(error))
 
     def _give(
-        self, claim: ActiveClaim, body: bytes, then_take: Callable[[], ThenTake | None]
+        self, claim: ActiveClaim, body: bytes, then_take: Callable[[], Wanted | None]
     ) -> Taking | None:
         gateway, more = self.port.gateway, then_take()
-        taking = (more[0], more[1]) if more else None
-        holding = more is not None and more[2]
         try:
             return claim.commit(
                 lambda notes: self.port.commit(
                     "give",
                     claim.pack,
-                    lambda: gateway.give(claim.claim, body, notes, then_take=taking, holding=holding),
+                    lambda: gateway.give(claim.claim, body, notes, then_take=more),
                 )
             )
         except Unavailable:
@@ -265,18 +260,16 @@ class Runner:
         return None
 
     def give_all(
-        self, given: list[tuple[ActiveClaim, Giving]], then_take: ThenTake | None
+        self, given: list[tuple[ActiveClaim, Giving]], then_take: Wanted | None
     ) -> Taking | None:
         """Give several returns in one round trip; raises Unavailable where the store stays away for one of them."""
         notes = [claim.take_notes() for claim, _ in given]
         giving = [one._replace(notes=aged(taken)) for (_, one), taken in zip(given, notes, strict=True)]
-        taking = (then_take[0], then_take[1]) if then_take else None
-        holding = then_take is not None and then_take[2]
         gateway = self.port.gateway
         answers, taken = self.port.commit_all(
             "give",
             [claim.pack for claim, _ in given],
-            lambda: gateway.give_all(giving, then_take=taking, holding=holding),
+            lambda: gateway.give_all(giving, then_take=then_take),
         )
         away: Unavailable | None = None
         for (claim, _), answer, kept in zip(given, answers, notes, strict=True):

@@ -117,6 +117,11 @@ class Runtime:
         """Whether the runtime was told to stop."""
         return self._stopping.is_set()
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs: after `stop` a plain agent may still, and gives its return when it ends."""
+        return not self.gate.inside
+
     def pause(self, seconds: float) -> None:
         """Wait `seconds`, or until the runtime is stopped."""
         self._stopping.wait(seconds)

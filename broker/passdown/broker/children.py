@@ -161,7 +161,8 @@ class _Child:
             opened, self._opened = self._opened, None
             if opened:
                 opened.runtime.stop(grace_s)
-                opened.close()
+                if opened.runtime.idle:
+                    opened.close()
 
     def _stuck(self, stuck: Stuck) -> None:
         """A child that is stuck is of no use: what it still holds is handed back, and it is replaced."""

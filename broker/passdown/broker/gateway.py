@@ -27,7 +27,7 @@ from passdown.contracts import commands as cmd
 from passdown.contracts.codec import Record, decode, decode_any
 from passdown.contracts.errors import ContractError, Fenced, NotFound, PassdownError
 from passdown.contracts.events import EffectDone, EffectSettled, Logged
-from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking
+from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking, Wanted
 from passdown.contracts.pack import Pack, read_pack
 from passdown.contracts.replies import Recorded, Rejected, Run, Suspended
 from passdown.contracts.returns import Fence
@@ -66,15 +66,18 @@ class DirectGateway:
         #: Digests of what was put into quarantine here, so that it is put there once and not at each take.
         self._unreadable: OrderedDict[str, None] = OrderedDict()
 
-    def take(self, role: str, slots: int, *, holding: bool = False) -> Taking:
+    def take(self, role: str, slots: int, *, holding: bool = False, linger_ms: int = 0) -> Taking:
         """Reserve up to `slots` packs of `role`."""
-        return self._taking(self._controller.store.take(self._request(role, slots, holding)))
+        request = self._request(Wanted(role, slots, holding, linger_ms))
+        return self._taking(self._controller.store.take(request))
 
-    def _request(self, role: str, slots: int, holding: bool) -> TakeRequest:
+    def _request(self, wanted: Wanted) -> TakeRequest:
+        role, slots, holding, linger_ms = wanted
         return TakeRequest(
             role=role,
             slots=slots,
             holding=holding,
+            linger_ms=linger_ms,
             claim_by_ms=self._limits.claim_by_ms,
             role_limit=self._limits.roles.get(role, self._limits.role),
             task_limit=self._limits.task,
@@ -250,11 +253,10 @@ class DirectGateway:
         body: bytes,
         notes: list[cmd.ToolNote],
         *,
-        then_take: tuple[str, int] | None = None,
-        holding: bool = False,
+        then_take: Wanted | None = None,
     ) -> Taking | None:
-        """Give the return; with `then_take` = (role, slots) take the next packs in the same round trip."""
-        request = self._request(*then_take, holding) if then_take else None
+        """Give the return; with `then_take` take the next packs in the same round trip."""
+        request = self._request(then_take) if then_take else None
         done = self._end(claim, _giving(Giving(claim, body, notes)), request)
         taking = self._taking(done.taken) if done.taken else None
         if isinstance(done.reply, Rejected):
@@ -262,10 +264,10 @@ class DirectGateway:
         return taking
 
     def give_all(
-        self, given: list[Giving], *, then_take: tuple[str, int] | None = None, holding: bool = False
+        self, given: list[Giving], *, then_take: Wanted | None = None
     ) -> tuple[list[PassdownError | None], Taking | None]:
         """Give several returns in one round trip, and take the next packs with it."""
-        request = self._request(*then_take, holding) if then_take else None
+        request = self._request(then_take) if then_take else None
         try:
             answers, taken = self._run_all([(one.claim, _giving(one)) for one in given], request)
         finally:

@@ -27,7 +27,6 @@ from celery.concurrency.solo import TaskPool as Solo
 from celery.concurrency.thread import TaskPool as Threads
 
 from passdown.agents.limits import Stuck, unguarded
-from passdown.agents.options import Options
 from passdown.agents.registry import Registry
 from passdown.agents.runtime import Runtime
 from passdown.broker.app import App, Transport, compose, open_doorbell, transport_of, when_there
@@ -172,7 +171,8 @@ class _Team:
                 return
             hands.stop(self._settings.worker_grace_s)
             self._ring()
-            if self._opened:
+            # What still runs gives its return when it ends, and is told that it is too late.
+            if self._opened and isinstance(hands, Runtime) and hands.idle:
                 self._opened.close()
         if self._alone:
             end_within(_LEAVE_WITHIN, 0)
@@ -196,7 +196,7 @@ class _Team:
             DirectGateway(app.controller, limits_of(self._settings)),
             agents=self._registry.agents.values(),
             tools=self._registry.tools.values(),
-            options=Options(linger_seconds=app.transport.linger_s),
+            options=app.transport.drains,
             on_stuck=on_stuck,
             guard=guard if self._alone else unguarded,
         )

@@ -33,7 +33,7 @@ class Parts:
         self._threads: list[threading.Thread] = []
         self.faults: list[str] = []
 
-    def start(self, name: str, act: Callable[[], None]) -> None:
+    def start(self, name: str, act: Callable[[], object]) -> None:
         """Start a part that knows by itself when to stop."""
         thread = threading.Thread(
             target=self._watched, args=(name, act), name=f"passdown-{name}", daemon=True
@@ -46,7 +46,7 @@ class Parts:
         for name, part in parts.items():
             self.start(name, lambda part=part: part.run(self._stop))
 
-    def _watched(self, name: str, act: Callable[[], None]) -> None:
+    def _watched(self, name: str, act: Callable[[], object]) -> None:
         try:
             act()
         except BaseException:  # noqa: BLE001 - there is nobody above

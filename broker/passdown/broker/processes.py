@@ -8,7 +8,6 @@ from typing import Self, cast
 
 import structlog
 
-from passdown.agents.options import Options
 from passdown.agents.runtime import Runtime
 from passdown.broker.app import App, compose, when_there
 from passdown.broker.archivist import archivist_parts, retention_of
@@ -113,7 +112,7 @@ class Up:
                 DirectGateway(self.app.controller, limits_of(settings)),
                 agents=registry.agents.values(),
                 tools=registry.tools.values(),
-                options=Options(linger_seconds=self.app.transport.linger_s),
+                options=self.app.transport.drains,
             )
         except BaseException:
             self.app.close()

@@ -18,7 +18,7 @@ from passdown.contracts.pack import Pack, read_pack
 
 #: How often whoever waits looks at the session: at first, and at most (seconds). What ends in this process is
 #: heard of at once.
-_LOOK_FIRST, _LOOK_MOST = 0.01, 0.25
+_LOOK_FIRST, _LOOK_MOST = 0.0005, 0.25
 _PAGE = 500
 
 

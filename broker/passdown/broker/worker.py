@@ -17,7 +17,6 @@ import msgspec
 import structlog
 
 from passdown.agents.limits import Stuck, nobody, unguarded
-from passdown.agents.options import Options
 from passdown.agents.port import Hooks, no_hooks
 from passdown.agents.registry import Registry
 from passdown.agents.runtime import Runtime
@@ -259,7 +258,7 @@ class _Serving:
             agents=self._registry.agents.values(),
             tools=self._registry.tools.values(),
             hooks=self._hooks,
-            options=Options(linger_seconds=app.transport.linger_s),
+            options=app.transport.drains,
             on_stuck=on_stuck,
             guard=guard if self._guarded else unguarded,
         )

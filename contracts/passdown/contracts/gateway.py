@@ -49,6 +49,19 @@ class Giving(NamedTuple):
     notes: list[ToolNote]
 
 
+class Wanted(NamedTuple):
+    """What to take: up to ``slots`` packs of a role.
+
+    A drain that is ``holding`` others is offered no solo pack. Where nothing is found it looks again within
+    ``linger_ms``: until then nobody is rung for the role.
+    """
+
+    role: str
+    slots: int
+    holding: bool = False
+    linger_ms: int = 0
+
+
 class Claiming(NamedTuple):
     """An attempt to hold."""
 
@@ -67,8 +80,8 @@ class Taking(Wire, frozen=True, kw_only=True):
 class Gateway(Protocol):
     """Claim, renew, release, checkpoint, tool, effect, settle, return (DESIGN §13); plus taking and handing back."""
 
-    def take(self, role: str, slots: int, *, holding: bool = False) -> Taking:
-        """Reserve up to `slots` packs of `role`; a drain that is `holding` others is offered no solo pack."""
+    def take(self, role: str, slots: int, *, holding: bool = False, linger_ms: int = 0) -> Taking:
+        """Reserve packs; what is asked for is said at `Wanted`."""
         ...
 
     def hand_back(self, pack: Pack, why: str, *, after_seconds: float) -> None:
@@ -136,17 +149,13 @@ class Gateway(Protocol):
         body: bytes,
         notes: list[ToolNote],
         *,
-        then_take: tuple[str, int] | None = None,
-        holding: bool = False,
+        then_take: Wanted | None = None,
     ) -> Taking | None:
-        """Give the return; with `then_take` = (role, slots) take the next packs in the same round trip.
-
-        `holding` goes with `then_take` and means what it does for `take`: other packs are still held.
-        """
+        """Give the return; with `then_take` take the next packs in the same round trip."""
         ...
 
     def give_all(
-        self, given: list[Giving], *, then_take: tuple[str, int] | None = None, holding: bool = False
+        self, given: list[Giving], *, then_take: Wanted | None = None
     ) -> tuple[list[PassdownError | None], Taking | None]:
         """Give several returns in one round trip: in each place None, or what `give` raises."""
         ...

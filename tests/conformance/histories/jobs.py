@@ -22,7 +22,7 @@ from passdown.contracts.errors import (
     PassdownError,
     Unavailable,
 )
-from passdown.contracts.gateway import AgentInfo, Claim, Offer, Taking
+from passdown.contracts.gateway import AgentInfo, Claim, Offer, Taking, Wanted
 from passdown.contracts.pack import Pack, PackTool
 from passdown.contracts.replies import Recorded, Run, Suspended
 from tests.conformance.histories.markers import marked
@@ -341,10 +341,10 @@ class Job:
         elif end != "vanish":
             body = self.body(claim)
             takes_on = self.script.takes_on and not self.script.twice
-            taking = (self.pack.role, 1) if takes_on else None
+            taking = Wanted(self.pack.role, 1, self.holding) if takes_on else None
             self.taking = yield from self._commit(
                 "give",
-                lambda notes: gateway.give(claim, body, notes, then_take=taking, holding=self.holding),
+                lambda notes: gateway.give(claim, body, notes, then_take=taking),
             )
 
     def body(self, claim: Claim) -> bytes:

@@ -11,7 +11,7 @@ from passdown.agents.memory_gateway import MemoryGateway
 from passdown.agents.outcomes import Outcome, Raised, Value
 from passdown.agents.testing import make_pack, pack_tool, run_agent
 from passdown.contracts.errors import Unavailable
-from passdown.contracts.gateway import Gateway, Taking
+from passdown.contracts.gateway import Gateway, Taking, Wanted
 from tests.unit.agents.helpers import QUICK, Flaky, runtime_of, wait_until
 
 
@@ -27,7 +27,7 @@ def run(
     runtime = runtime_of(gateway or broker, which, options=quick)
     (offer,) = broker.take("clerk", 1).offers
     ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    AsyncRun(runtime.runner, offer, lambda: ("clerk", 1, False), ended.put).start()
+    AsyncRun(runtime.runner, offer, lambda: Wanted("clerk", 1), ended.put).start()
     outcome = ended.get(timeout=10)
     assert runtime.renewer.held() == []
     runtime.stop(0)

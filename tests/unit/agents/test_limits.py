@@ -104,7 +104,7 @@ def test_the_guard_is_set_for_the_next_that_could_hold_the_interpreter(limits: L
 def test_the_smaller_of_the_stages_limit_and_the_agents_wins(
     stages: float | None, own: float | None, least: float | None
 ) -> None:
-    fields = {} if stages is None else {"time_limit_seconds": stages}
+    fields: dict[str, Any] = {} if stages is None else {"time_limit_seconds": stages}
     clerk = agent("clerk", time_limit=own)(lambda _pack, _ctx: Done())
     assert limit_of(make_pack("clerk", **fields), clerk) == least
 

@@ -12,6 +12,7 @@ from passdown.broker.stores.base import Documents, TakeRequest
 from passdown.contracts import commands as cmd
 from passdown.contracts.commands import Verdict
 from passdown.contracts.errors import Conflict, ContractError, Fenced, NotFound, Unavailable
+from passdown.contracts.gateway import Wanted
 from passdown.contracts.plans import Grant
 from passdown.contracts.replies import Run
 from passdown.contracts.returns import Fence
@@ -180,13 +181,13 @@ class TestWhatWasTakenAlong:
         return attempt
 
     def test_it_comes_with_the_return(self, rig: Rig) -> None:
-        taking = self.two(rig).give(then_take=(ROLE, 1))
+        taking = self.two(rig).give(then_take=Wanted(ROLE, 1))
         assert len(taking.offers) == 1
 
     def test_it_is_not_lost_where_the_commit_met_a_conflict(self, rig: Rig) -> None:
         attempt = self.two(rig)
         rig.fail("stale", only={"commit"})
-        taking = attempt.give(then_take=(ROLE, 1))
+        taking = attempt.give(then_take=Wanted(ROLE, 1))
         assert rig.store.given == [("commit", "stale")]
         assert len(taking.offers) == 1
 
@@ -197,7 +198,7 @@ class TestWhatWasTakenAlong:
         rig.fail(*faults, only={"commit"})
         rig.bells.rung.clear()
         with pytest.raises(Fenced):
-            attempt.give(then_take=(ROLE, 1))
+            attempt.give(then_take=Wanted(ROLE, 1))
         taken = rig.gateway.take(ROLE, 5).offers
         assert len(taken) + len(rig.gateway.take(ROLE, 5).offers) == 2
         assert rig.bells.rung == [ROLE]
@@ -207,14 +208,14 @@ class TestWhatWasTakenAlong:
         rig.lose(attempt)
         for _ in range(2):
             with pytest.raises(Fenced):
-                attempt.give(then_take=(ROLE, 1))
+                attempt.give(then_take=Wanted(ROLE, 1))
         taken = rig.gateway.take(ROLE, 5).offers
         assert len(taken) + len(rig.gateway.take(ROLE, 5).offers) == 2
 
     def test_a_recorded_act_still_takes(self, rig: Rig) -> None:
         attempt = self.two(rig)
         attempt.give()
-        assert len(attempt.give(then_take=(ROLE, 1)).offers) == 1
+        assert len(attempt.give(then_take=Wanted(ROLE, 1)).offers) == 1
 
 
 class TestWhatIsRegisteredNow:
@@ -226,7 +227,7 @@ class TestWhatIsRegisteredNow:
         rig.open(made)
         attempt = rig.claim()
         register()
-        (offer,) = attempt.give(then_take=(ROLE, 1)).offers
+        (offer,) = attempt.give(then_take=Wanted(ROLE, 1)).offers
         return offer.pack.tools[0].description
 
     def test_by_this_process_while_an_agent_runs(self, rig: Rig) -> None:

@@ -62,6 +62,12 @@ def test_a_role_names_its_queue(role: str) -> None:
     assert queue_name(role) == f"passdown.{role}"
 
 
+def test_roles_whose_packs_are_pushed_share_a_queue_that_no_role_has() -> None:
+    assert queue_name("push/desk") == queue_name("push/other") == "passdown.push"
+    for role in ("push", "push.desk", "returns", "events", "dead"):
+        assert queue_name(role).startswith("passdown.~")
+
+
 @pytest.mark.parametrize("role", ["", "../../etc", "a/b", "a b", "ü", "x" * 101, "\0", "\ud800", "~"])
 def test_an_odd_role_names_no_path_and_is_not_mixed_up(role: str) -> None:
     name = queue_name(role)

@@ -15,6 +15,7 @@ from passdown.broker.stores.queries import FindQuarantine, QuarantineRow
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.commands import Verdict
 from passdown.contracts.errors import ContractError, Fenced, Unavailable
+from passdown.contracts.gateway import Wanted
 from passdown.contracts.pack import Pack, seal
 from passdown.contracts.replies import Recorded, Run
 from tests.conformance.faulty import Script
@@ -251,7 +252,7 @@ class TestReturns:
         attempt = rig.claim()
         rig.open(key="b")
         rig.fail("before", only={"put"})
-        taking = rig.gateway.give(attempt.claim, b"junk", [], then_take=(ROLE, 1))
+        taking = rig.gateway.give(attempt.claim, b"junk", [], then_take=Wanted(ROLE, 1))
         assert taking is not None
         assert len(taking.offers) == 1
         assert session.state().failures == 1
@@ -271,7 +272,7 @@ def test_what_the_next_step_is_decided_on_is_kept_where_the_same_process_takes_i
     session = rig.open(two_stages())
     first = rig.claim()
     calls = rig.listen()
-    (offer,) = first.give(then_take=(ROLE, 1)).offers
+    (offer,) = first.give(then_take=Wanted(ROLE, 1)).offers
     rig.claim(offer.pack, "claim-00000002").give(NeedsInput([Question("why", "Why?")]))
     assert calls == ["commit"] * 3
     assert session.status() == "waiting-input"

@@ -7,7 +7,7 @@ import pytest
 from passdown.agents import Done
 from passdown.agents.results import write_return
 from passdown.contracts.errors import Unavailable
-from passdown.contracts.gateway import Claim, Claiming, Giving
+from passdown.contracts.gateway import Claim, Claiming, Giving, Wanted
 from tests.unit.broker.rig import ME, ROLE, Rig
 
 
@@ -32,7 +32,7 @@ def test_a_round_trip_for_all_claims_and_one_for_all_returns(rig: Rig) -> None:
         rig.open()
     calls = rig.listen()
     given = _claimed(rig, 5)
-    rig.gateway.give_all(given, then_take=(ROLE, 5))
+    rig.gateway.give_all(given, then_take=Wanted(ROLE, 5))
     assert calls == ["take", "commit", "commit"]
 
 
@@ -42,7 +42,7 @@ def test_rule_02_each_is_written_once_whatever_is_lost(rig: Rig, fault: Any) -> 
     rig.fail(fault, only=["commit"])
     given = _claimed(rig, 4)
     rig.fail(fault, only=["commit"])
-    answers, taking = rig.gateway.give_all(given, then_take=(ROLE, 5))
+    answers, taking = rig.gateway.give_all(given, then_take=Wanted(ROLE, 5))
     assert answers == [None] * 4
     assert taking is not None
     for session in sessions:

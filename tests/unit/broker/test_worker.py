@@ -176,7 +176,7 @@ class TestServe:
             ({"modules": []}, "they define none"),
             ({"modules": ["no_such_module"]}, "no_such_module cannot be imported"),
             ({"store": "nonsense"}, "expected sqlite:///path"),
-            ({"transport": "nonsense"}, "expected memory:// or filesystem://"),
+            ({"transport": "nonsense"}, "transport address"),
         ],
     )
     def test_what_it_cannot_start_with_is_said(

@@ -23,8 +23,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         ready(None, seen.get("roles", []))
         return 0
 
-    def worker(settings: Settings, roles: list[str], modules: list[str], concurrency: int) -> int:
-        seen.update(worker=(settings.store, roles, modules, concurrency))
+    def worker(settings: Settings, roles: list[str]) -> int:
+        seen.update(worker=(settings.store, roles, settings.modules, settings.concurrency, settings.pool))
         return seen.get("status", 0)
 
     def tick(settings: Settings) -> int:
@@ -54,14 +54,24 @@ def test_what_flags_leave_open_the_file_says(cli: Cli, started: Started, tmp_pat
     assert "no agents (--module names some)" in cli("up").err
     assert (started["up"].modules, started["up"].plans, started["up"].concurrency) == (["m"], ["p.toml"], 2)
     assert cli("worker", "r").code == 0
-    assert started["worker"] == ("sqlite:///passdown.db", ["r"], ["m"], 2)
+    assert started["worker"] == ("sqlite:///passdown.db", ["r"], ["m"], 2, "threads")
+
+
+def test_a_worker_serves_the_roles_and_the_pool_of_its_settings_where_it_is_told_none(
+    cli: Cli, started: Started, tmp_path: Path
+) -> None:
+    (tmp_path / "passdown.toml").write_text('modules = ["m"]\nroles = ["a", "b"]\npool = "prefork"\n')
+    assert cli("worker").code == 0
+    assert started["worker"] == ("sqlite:///passdown.db", ["a", "b"], ["m"], 8, "prefork")
+    assert cli("worker", "c", "--pool", "solo").code == 0
+    assert started["worker"] == ("sqlite:///passdown.db", ["c"], ["m"], 8, "solo")
 
 
 def test_a_worker_runs_roles_once_each_and_its_status_is_the_exit_code(cli: Cli, started: Started) -> None:
     started["status"] = 2
     words = ("worker", "a", "b", "a", "--module", "m", "--concurrency", "16", "--store", "sqlite:///x.db")
     assert cli(*words).code == 2
-    assert started["worker"] == ("sqlite:///x.db", ["a", "b"], ["m"], 16)
+    assert started["worker"] == ("sqlite:///x.db", ["a", "b"], ["m"], 16, "threads")
 
 
 def test_a_tick_runs(cli: Cli, started: Started) -> None:
@@ -72,7 +82,8 @@ def test_a_tick_runs(cli: Cli, started: Started) -> None:
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["worker"], "missing argument 'ROLE...'"),
+        (["worker", "--module", "m"], "a worker needs its roles: name some, or `roles` in passdown.toml"),
+        (["worker", "r", "--module", "m", "--pool", "gevent"], "expected one of threads, prefork, solo"),
         (["worker", "r"], "a worker needs its agents: --module, or `modules` in passdown.toml"),
         (
             ["worker", "r", "--module", "m", "--concurrency", "0"],

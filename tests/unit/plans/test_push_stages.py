@@ -19,18 +19,24 @@ PUSH: dict[str, Any] = {"delivery": "push", "lease": "10m"}
     [
         (
             {"delivery": "push"},
-            "stages.a.lease: nobody renews the lease of a pack that is pushed: it is a deadline;"
-            ' say how long it may take, such as lease = "10m"',
+            (
+                "stages.a.lease: nobody renews the lease of a pack that is pushed: it is a deadline;"
+                ' say how long it may take, such as lease = "10m"'
+            ),
         ),
         (
             {**PUSH, "tools": ["orders.read"]},
-            "stages.a.tools: packs of this stage are pushed, to workers that no tool call can be checked and recorded"
-            " for; leave the tools out; or say that these workers use the gateway, too: gateway = true",
+            (
+                "stages.a.tools: packs of this stage are pushed, to workers that no tool call can be checked and recorded"
+                " for; leave the tools out; or say that these workers use the gateway, too: gateway = true"
+            ),
         ),
         (
             {"gateway": True},
-            "stages.a.gateway: workers that take their packs always use the gateway;"
-            ' leave it out, or set delivery = "push"',
+            (
+                "stages.a.gateway: workers that take their packs always use the gateway;"
+                ' leave it out, or set delivery = "push"'
+            ),
         ),
         ({"delivery": "post"}, "stages.a.delivery: expected 'pull' or 'push', got 'post'"),
         ({**PUSH, "gateway": "yes"}, "stages.a.gateway: expected true or false, got 'yes'"),

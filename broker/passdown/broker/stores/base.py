@@ -128,7 +128,8 @@ class TakeRequest(Record, frozen=True, kw_only=True):
 
     With ``holding`` true the drain holds other packs, so solo ones are left; a solo pack that is taken
     comes alone. ``role_limit`` and ``task_limit`` bound what runs at once, counted from live leases and
-    reservations, never from a counter (0: no limit).
+    reservations, never from a counter (0: no limit). ``linger_ms``: where nothing is found, the drain looks
+    again within that time; until then the role counts as rung, so that commits ring for nobody.
     """
 
     role: str
@@ -137,6 +138,7 @@ class TakeRequest(Record, frozen=True, kw_only=True):
     holding: bool = False
     role_limit: int = 0
     task_limit: int = 0
+    linger_ms: int = 0
 
 
 class TakenPack(Record, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
+from passdown.agents.options import Options
 from passdown.broker.transports import folder, memory, rabbitmq, redis
 from passdown.broker.transports.vetting import Junk
 from passdown.contracts.errors import ContractError
@@ -63,17 +64,28 @@ _RABBITMQ_OPTIONS: dict[str, Any] = {
 }
 
 
+#: A look into a store over the network takes a fraction of a doorbell's time (seconds).
+_LINGER_S, _LOOK_S = 0.05, 0.0005
+
+
 @dataclass(frozen=True, slots=True)
 class Transport:
     """A kombu address and its options; an empty address means that nobody is rung.
 
-    ``linger_s``: how long a drain that found its queue empty waits before it looks once more (seconds).
-    Where a doorbell is as quick as a look, waiting only keeps a slot busy.
+    ``linger_s``: for how long a drain that found its queue empty looks again (seconds); ``look_s``: how soon for
+    the first time (0: once, at the end). Where a doorbell is as quick as a look, waiting only keeps a slot
+    busy; where a look costs less than a doorbell, several make most doorbells needless.
     """
 
     url: str = field(repr=False)
     options: dict[str, Any] = field(repr=False)
     linger_s: float = 0.0
+    look_s: float = 0.0
+
+    @property
+    def drains(self) -> Options:
+        """How drains work over this transport."""
+        return Options(linger_seconds=self.linger_s, linger_look_seconds=self.look_s)
 
     @property
     def rabbitmq(self) -> bool:
@@ -165,7 +177,7 @@ def _on_redis(url: str, what: str, known: tuple[str, ...]) -> Transport:
     prefix = query.pop("prefix", None)
     tls = {name: value for name, value in query.items() if name in _TLS}
     options = {**_REDIS_OPTIONS, "global_keyprefix": _prefix(prefix, of_store=what == "store address")}
-    return Transport(_ours(parts, _REDIS[parts.scheme], tls), options, linger_s=0.05)
+    return Transport(_ours(parts, _REDIS[parts.scheme], tls), options, linger_s=_LINGER_S, look_s=_LOOK_S)
 
 
 def _prefix(said: str | None, *, of_store: bool) -> str:
@@ -180,7 +192,7 @@ def _prefix(said: str | None, *, of_store: bool) -> str:
 
 def _on_rabbitmq(url: str) -> Transport:
     parts, query = _parts(url, "transport address", _TLS)
-    return Transport(_ours(parts, _RABBITMQ[parts.scheme], query), dict(_RABBITMQ_OPTIONS), linger_s=0.05)
+    return Transport(_ours(parts, _RABBITMQ[parts.scheme], query), dict(_RABBITMQ_OPTIONS), linger_s=_LINGER_S, look_s=_LOOK_S)
 
 
 def _parts(url: str, what: str, known: tuple[str, ...]) -> tuple[SplitResult, dict[str, str]]:

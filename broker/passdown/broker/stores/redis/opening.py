@@ -1,6 +1,7 @@
 """What is looked at when a store is opened: may one trust this server with it, and whose store is it."""
 
 import structlog
+from redis.exceptions import ResponseError
 
 from passdown.broker.stores.redis import scripts
 from passdown.broker.stores.redis.address import Address
@@ -42,9 +43,18 @@ def open_shards(wire: Wire, calls: Calls, prefix: str, wanted: int | None) -> in
     return shards
 
 
+def ask_server(wire: Wire) -> ServerFacts:
+    """Return what the server says of itself; raises Unavailable, and ContractError where it is none that will do."""
+    try:
+        return read_server(wire.exchange)
+    except ResponseError as error:
+        wire.check(error)
+        raise
+
+
 def check_server(wire: Wire, address: Address) -> ServerFacts:
     """Return what the server says of itself; raises ContractError where a store must not be kept on it."""
-    facts = read_server(wire.exchange)
+    facts = ask_server(wire)
     if facts.speaks < OLDEST:
         raise ContractError(
             wire.what,

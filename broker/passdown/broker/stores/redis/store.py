@@ -9,10 +9,9 @@ from passdown.broker.stores.grouping import Group, Interrupted
 from passdown.broker.stores.redis import committing, filing, finding, health, scripts, taking
 from passdown.broker.stores.redis.address import address_of, checked_prefix
 from passdown.broker.stores.redis.keys import MOST_SHARDS, shard_of
-from passdown.broker.stores.redis.opening import check_server, open_shards
+from passdown.broker.stores.redis.opening import ask_server, check_server, open_shards
 from passdown.broker.stores.redis.restarts import Restarts
 from passdown.broker.stores.redis.scripts import Calls, Command
-from passdown.broker.stores.redis.server import read_server
 from passdown.broker.stores.redis.shards import Shards
 from passdown.broker.stores.redis.ticking import Ticks
 from passdown.broker.stores.redis.wire import Wire
@@ -162,7 +161,7 @@ class RedisStore:
 
     def examine(self) -> Examination:
         """Look at the server, what it may lose, and how long ticks have been silent; changes nothing."""
-        facts = read_server(self._wire.exchange)
+        facts = ask_server(self._wire)
         return health.examine(self._shards.ask, self._shards.keys, facts, finding.now(self._shards))
 
     def close(self) -> None:

@@ -44,10 +44,16 @@ class Bells:
         backoff = min(MOST_BACKOFF_MS, 2 * max(RUNG_MS, self._bell(role)[1]))
         self._set(role, self._now + backoff, backoff)
 
-    def answered(self, role: str) -> None:
-        """Clear the bell, since a pool takes; writes nothing where that changes nothing."""
+    def answered(self, role: str, linger_ms: int = 0) -> None:
+        """Clear the bell, since a pool takes; writes nothing where that changes nothing.
+
+        With `linger_ms` it counts as rung for that long: the drain looks again by itself.
+        """
         rung_until, backoff = self._bell(role)
-        if rung_until > self._now or backoff:
+        if linger_ms:
+            if self.silent(role) or rung_until < self._now + linger_ms or backoff:
+                self._set(role, self._now + linger_ms, 0)
+        elif rung_until > self._now or backoff:
             self._set(role, 0, 0)
 
     def flush(self) -> None:

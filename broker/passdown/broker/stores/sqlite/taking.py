@@ -50,7 +50,7 @@ def take(batch: Batch, request: TakeRequest) -> Taken:
     if chosen:
         until, length = batch.now + request.claim_by_ms, request.claim_by_ms
         db.executemany(sql.RESERVE, [(one.n, request.role, one.task_id, until, length) for one in chosen])
-    batch.bells.answered(request.role)
+    batch.bells.answered(request.role, 0 if chosen or more else request.linger_ms)
     catalog: int = db.execute(sql.CATALOG_VERSION).fetchone()[0]
     return Taken(packs=[_pack(db, one) for one in chosen], more=more, now=batch.now, catalog=catalog)
 

@@ -243,7 +243,7 @@ local function file()
   local gone, new = {}, {}
   for which = 1, 4 do
     local place = place_of(head, which, session_id)
-    local was = old_head and place_of(old_head, which, session_id)
+    local was = old_head and place_of(old_head, which, session_id) or nil
     if place ~= was then
       gone[#gone + 1] = was
       if place then
