@@ -52,7 +52,7 @@ class Push:
         return [row for row in found if isinstance(row, QuarantineRow)] if isinstance(found, list) else []
 
     def channel(self) -> amqp.Channel:
-        """Return a channel of a connection of its own, once the queue of the role is there."""
+        """Return a channel of a connection of its own, once there is a pack on the queue of the role."""
         found: list[amqp.Channel] = []
 
         def there() -> bool:
@@ -62,12 +62,11 @@ class Push:
             self._connections.append(connection)
             found.append(connection.channel())
             try:
-                found[-1].queue_declare(f"passdown.push.{ROLE}", passive=True)
-            except amqp.NotFound:
-                return False
-            return True
+                return found[-1].queue_declare(f"passdown.push.{ROLE}", passive=True).message_count > 0
+            except amqp.AMQPError:
+                return False  # there is no queue yet, or it is being made
 
-        wait_until(there, "the queue of the role")
+        wait_until(there, "a pack on the queue of the role")
         return found[-1]
 
     def close(self) -> None:

@@ -61,6 +61,21 @@ def test_a_worker_in_plain_redis_does_a_handoff(site: Site, redis_server: RedisS
         push.close()
 
 
+def test_packs_of_a_store_on_redis_are_pushed_too(
+    site: Site, redis_server: RedisServer, rabbitmq_url: str
+) -> None:
+    site.store = redis_server.url()
+    push = Push(site, rabbitmq_url)
+    try:
+        sessions = push.submit(20)
+        push.tick()
+        push.over_amqp("twice")
+        wait_until(lambda: all_in(sessions, "done"), "all sessions are done")
+        assert push.quarantined() == []
+    finally:
+        push.close()
+
+
 def test_the_messages_conform_to_their_published_schemas(rabbit: Push) -> None:
     rabbit.submit(1)
     rabbit.tick()

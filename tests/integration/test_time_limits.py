@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from passdown.broker.pool import KINDS, Kind
+from passdown.broker.pool import Kind
 from passdown.contracts.events import ReturnRejected
 from tests.integration.pools import family, runs_in, submit, watched, worker
 from tests.integration.proof import assert_sound
@@ -25,7 +25,7 @@ def running(site: Site) -> Site:
     return site
 
 
-@pytest.mark.parametrize("pool", KINDS)
+@pytest.mark.parametrize("pool", ["threads", "prefork", pytest.param("solo", marks=pytest.mark.soak)])
 def test_a_pool_of_one_gets_on_although_its_agent_hangs(running: Site, pool: Kind) -> None:
     """Fault dbos#805: the attempt fails at its limit, and a worker without any free slot is replaced."""
     process = watched(running, "stubborn", "quick", "--pool", pool, "--concurrency", "1")

@@ -28,7 +28,7 @@ PROBE_TASK = "passdown.probe"
 #: More bytes than any doorbell has.
 _MOST_BYTES = 4096
 #: Waits between tries to reach a transport that is away (seconds): the first, and the longest; jittered.
-_AGAIN_FIRST_S, _AGAIN_MOST_S = 0.1, 3.0
+_AGAIN_FIRST_S, _AGAIN_MOST_S = 0.1, 2.0
 #: How soon a stop is heard meanwhile (seconds).
 _LOOK_S = 0.1
 

@@ -48,14 +48,12 @@ class Watch:
         *,
         spare: Callable[[], bool],
         restart: Callable[[], None],
-        hung_after_s: float = HUNG_AFTER_S,
     ) -> None:
         """`spare` tells whether a slot is free; `restart` makes all of the consumer anew."""
         self._ear = ear
         self._roles = roles
         self._spare = spare
         self._restart = restart
-        self._hung_after_s = hung_after_s
         self._probe = _probe_queue() if transport.rabbitmq else None
         self._publisher = Publisher(transport, within_s=_WITHIN_S)
         self._rung = 0.0
@@ -114,7 +112,7 @@ class Watch:
         if not self._spare():
             # Nothing needs to come where nobody could answer it.
             self._since = self._free_since = now
-        if now - max(self.polled, self._since) <= self._hung_after_s:
+        if now - max(self.polled, self._since) <= HUNG_AFTER_S:
             return
         self._since = now
         self._wake()
@@ -127,12 +125,12 @@ class Watch:
 
     def _wake(self) -> None:
         if self._cuts >= _MOST_CUTS:
-            _log.error("pool.consumer_hung", what="made anew", silent_s=self._hung_after_s)
+            _log.error("pool.consumer_hung", what="made anew", silent_s=HUNG_AFTER_S)
             self._cuts = 0
             self.restarts += 1
             self._restart()
         elif self._ear.cut():
-            _log.warning("pool.consumer_hung", what="connects anew", silent_s=self._hung_after_s)
+            _log.warning("pool.consumer_hung", what="connects anew", silent_s=HUNG_AFTER_S)
             self._cuts += 1
             self.restarts += 1
 

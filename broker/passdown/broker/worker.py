@@ -102,7 +102,7 @@ class _Watcher:
             self._stopping.set()
             if self._child is None:
                 return
-            if again:
+            if again and self._child.poll() is None:
                 _kill_group(self._child.pid)
             else:
                 self._child.send_signal(signal.SIGTERM)

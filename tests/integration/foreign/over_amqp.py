@@ -10,13 +10,14 @@ import json
 import random
 import sys
 import time
+from typing import Any
 
 import amqp
 
 RESULT = {"spec": "passdown.return/1", "result": "done", "nextStep": None}
 
 
-def answer(push):
+def answer(push: dict[str, Any]) -> dict[str, Any]:
     """Return the message that gives a pack's result back."""
     pack = push["pack"]
     bound = {name: pack[name] for name in ("sessionId", "step", "attempt", "stage")}
@@ -24,7 +25,7 @@ def answer(push):
     return {**RESULT, **bound, "claimId": push["claimId"], "packDigest": pack["digest"], "output": output}
 
 
-def give(channel, push):
+def give(channel: amqp.Channel, push: dict[str, Any]) -> None:
     """Publish a return; come back once the server has it."""
     channel.basic_publish(
         amqp.Message(json.dumps(answer(push)), content_type="application/json", delivery_mode=2),
@@ -33,10 +34,11 @@ def give(channel, push):
     )
 
 
-def work(channel, queue, behaviour):
+def work(channel: amqp.Channel, queue: str, behaviour: str) -> bool:
     """Do one pack, or a few; return whether there was one."""
-    got = [message for _ in range(10 if behaviour == "twice" else 1) if (message := channel.basic_get(queue))]
-    given = [json.loads(message.body) for message in got]
+    got: list[Any] = [channel.basic_get(queue) for _ in range(10 if behaviour == "twice" else 1)]
+    got = [message for message in got if message is not None]
+    given: list[dict[str, Any]] = [json.loads(message.body) for message in got]
     if behaviour == "twice":
         given *= 2
         random.shuffle(given)
@@ -48,18 +50,18 @@ def work(channel, queue, behaviour):
     return bool(got)
 
 
-def main(address, vhost, role, behaviour="honest"):
+def main(address: str, vhost: str, role: str, behaviour: str = "honest") -> None:
     """Work for ever; whatever is wrong with the connection, connect again."""
     while True:
         try:
             with amqp.Connection(address, virtual_host=vhost, confirm_publish=True) as connection:
-                channel = connection.channel()
+                channel: amqp.Channel = connection.channel()
                 while True:
                     if not work(channel, f"passdown.push.{role}", behaviour):
                         time.sleep(0.05)
-        except (OSError, amqp.exceptions.AMQPError) as error:
+        except (OSError, amqp.AMQPError) as error:
             # The server is away, or no pack was ever pushed and there is no queue yet.
-            print("again:", repr(error), file=sys.stderr)
+            sys.stderr.write(f"again, after {error!r}\n")
             time.sleep(0.2)
 
 

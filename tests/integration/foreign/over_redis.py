@@ -10,19 +10,21 @@ import json
 import sys
 import time
 import uuid
+from typing import Any
 
 import redis
 
 PREFIX = "passdown:"
 
 
-def opened(item):
+def opened(item: bytes) -> dict[str, Any]:
     """Return the JSON in an envelope."""
     envelope = json.loads(item)
-    return json.loads(base64.b64decode(envelope["body"]))
+    message: dict[str, Any] = json.loads(base64.b64decode(envelope["body"]))
+    return message
 
 
-def sealed(message, queue):
+def sealed(message: dict[str, Any], queue: str) -> str:
     """Return an envelope with JSON in it."""
     envelope = {
         "body": base64.b64encode(json.dumps(message).encode()).decode(),
@@ -40,7 +42,7 @@ def sealed(message, queue):
     return json.dumps(envelope)
 
 
-def answer(push):
+def answer(push: dict[str, Any]) -> dict[str, Any]:
     """Return the message that gives a pack's result back."""
     pack = push["pack"]
     return {
@@ -54,9 +56,9 @@ def answer(push):
     }
 
 
-def main(url, role):
+def main(url: str, role: str) -> None:
     """Work for ever. What this process holds when it is killed stays on `mine`, and its lease ends."""
-    server = redis.Redis.from_url(url, socket_timeout=30)
+    server: Any = redis.Redis.from_url(url, socket_timeout=30)  # pyright: ignore[reportUnknownMemberType]
     mine = f"{PREFIX}working.{role}.{uuid.uuid4()}"
     while True:
         try:

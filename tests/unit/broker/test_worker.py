@@ -177,6 +177,8 @@ class TestServe:
             ({"modules": ["no_such_module"]}, "no_such_module cannot be imported"),
             ({"store": "nonsense"}, "expected sqlite:///path"),
             ({"transport": "nonsense"}, "transport address"),
+            ({"pool": "prefork", "store": "sqlite:///:memory:"}, "its children reach, not memory"),
+            ({"pool": "prefork", "transport": "memory://"}, "its children reach, not memory"),
         ],
     )
     def test_what_it_cannot_start_with_is_said(

@@ -18,9 +18,10 @@ JSON = "application/json"
 
 
 class Out:
-    """Keeps the last message published."""
+    """Keeps the last message published; ``lying`` is how many it says that nobody fetched."""
 
     message: dict[str, Any]
+    lying = 0
 
     def publish(self, queue: str, body: bytes) -> None:
         """Keep a message."""
@@ -28,9 +29,9 @@ class Out:
         self.message = json.loads(body)
 
     def waiting(self, queue: str) -> int:
-        """Say that nothing waits."""
+        """Say how many."""
         del queue
-        return 0
+        return self.lying
 
     def close(self) -> None:
         """Do nothing."""
@@ -176,3 +177,13 @@ def test_some_cannot_be_retried_and_then_none_is(at_desk: Cli, desk: Desk) -> No
     assert "only its first 65536 bytes were kept" in at_desk("quarantine", "retry", 3).err
     assert session.status() == "running"
     assert len(kept(desk)) == 3
+
+
+def test_a_session_whose_pack_could_not_be_pushed_says_why(at_desk: Cli, desk: Desk) -> None:
+    stage = Stage(role="away", delivery="push", lease_seconds=600.0)
+    session = desk.broker.submit(desk.broker.register(Plan(name="pushed", start="a", stages={"a": stage})))
+    assert "the pack to be pushed to role away (its queue: 1 ready" in at_desk("status", session.id).out
+    full = Out()
+    full.lying = 10**6
+    Pusher(desk.broker.app.controller, full).push("away")
+    assert "the message queue of its role is full" in at_desk("status", session.id).out

@@ -92,7 +92,7 @@ def _judge(controller: Controller, body: bytes) -> Judged:
         read_return(body)  # only what is a return is recorded as one that came too late
     elif address.pack_digest != issued.digest:
         raise ContractError("return", "it is not of the pack of this attempt", pointer="/packDigest")
-    elif False:
+    elif state.claim is None:
         held = _claim(controller, state, issued, held, by)
     fence = Fence(step=address.step, attempt=address.attempt, claim_id=address.claim_id)
     give = cmd.Give(fence=fence, body=body.decode("utf-8", "backslashreplace"))

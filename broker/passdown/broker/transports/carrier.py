@@ -30,7 +30,7 @@ PUBLISH_WITHIN_S = 5.0
 #: restarted since the last time.
 _SOON_S = 0.5
 #: Waits between tries to connect (seconds): the first, and the longest; they are jittered.
-_AGAIN_FIRST_S, _AGAIN_MOST_S = 0.1, 5.0
+_AGAIN_FIRST_S, _AGAIN_MOST_S = 0.1, 3.0
 #: As late a consumer hears that it is to stop (seconds).
 _LOOK_S = 0.25
 #: How long a message that cannot be dealt with now stays with its consumer (seconds), in whose hands it is tried

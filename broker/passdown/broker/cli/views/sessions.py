@@ -5,8 +5,9 @@ from typing import Any
 from passdown.broker.answers import no_session
 from passdown.broker.cli.words import clean, many, span
 from passdown.broker.client import Broker, Session
+from passdown.broker.commits import queue_of
 from passdown.broker.core.packing import granted
-from passdown.broker.core.state import Asked, Effect, Outcome, State, Ticket
+from passdown.broker.core.state import Asked, Effect, Issued, Outcome, State, Ticket
 from passdown.broker.stores.queries import Beside, FindQueues, QueueRow
 from passdown.contracts.codec import Wire
 from passdown.contracts.errors import PassdownError
@@ -190,16 +191,18 @@ def _machine_waits(
         left = "" if beside.lease_left_ms is None else f", lease left {span(beside.lease_left_ms)}"
         found.append(Wait(kind="return", what=f"the return of {clean(_worker(state))}{left}"))
     elif state.issued:
-        found.append(Wait(kind="worker", what=_for_worker(state.issued.role, queues)))
+        found.append(Wait(kind="worker", what=_for_worker(state.issued, queues)))
     elif state.owed and not state.tickets and not any(not one.answered for one in state.questions):
         found.append(_owed(state, missing))
     return found
 
 
-def _for_worker(role: str, queues: dict[str, QueueRow]) -> str:
-    row = queues.get(role)
+def _for_worker(issued: Issued, queues: dict[str, QueueRow]) -> str:
+    row = queues.get(queue_of(issued))
     line = f" (its queue: {row.ready} ready, {row.reserved} taken, {row.running} running)" if row else ""
-    return f"a worker of role {role} to take the pack{line}"
+    if issued.delivery == "push":
+        return f"the pack to be pushed to role {issued.role}{line}"
+    return f"a worker of role {issued.role} to take the pack{line}"
 
 
 def _owed(state: State, missing: list[str]) -> Wait:

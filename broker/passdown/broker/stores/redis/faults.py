@@ -32,7 +32,11 @@ _WRONG = {
 }
 _PHRASES = (
     ("unknown command", "hello", _WRONG["NOPROTO"]),
-    ("unknown command", "", "it lacks a command that Passdown needs: is it Redis 7.0 or newer, or Valkey, in full?"),
+    (
+        "unknown command",
+        "",
+        "it lacks a command that Passdown needs: is it Redis 7.0 or newer, or Valkey, in full?",
+    ),
     ("db index", "out of range", "it has no database of this number"),
     ("invalid password", "", _WRONG["WRONGPASS"]),
     ("invalid username", "", _WRONG["WRONGPASS"]),

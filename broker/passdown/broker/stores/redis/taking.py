@@ -45,6 +45,7 @@ def request_of(request: TakeRequest, slots: int, shard: int, shards: int) -> tup
         int(request.holding),
         share_of(request.role_limit, shard, shards),
         share_of(request.task_limit, shard, shards),
+        request.linger_ms,
     )
 
 

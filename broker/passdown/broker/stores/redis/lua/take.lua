@@ -10,10 +10,10 @@
 
 local request = cmsgpack.unpack(ARGV[3])
 local role, slots, claim_by_ms = request[1], request[2], request[3]
-local holding, role_limit, task_limit = request[4], request[5], request[6]
+local holding, role_limit, task_limit, linger_ms = request[4], request[5], request[6], request[7]
 
-if #request ~= 6 or not words(role) or not (natural(slots) and natural(claim_by_ms) and natural(holding)
-    and natural(role_limit) and natural(task_limit)) then
+if #request ~= 7 or not words(role) or not (natural(slots) and natural(claim_by_ms) and natural(holding)
+    and natural(role_limit) and natural(task_limit) and natural(linger_ms)) then
   return refuse('a request to take of another form')
 end
 if slots > 1000 then
@@ -122,7 +122,12 @@ for _, one in ipairs(chosen) do
   answer[place + 7] = found[3]
   answer[place + 8] = string.byte(found[3]) == 2 and call('LINDEX', BASE .. 'log:' .. session_id, '0')
 end
-if call('HDEL', BASE .. 'bells', role) == 1 then
+if linger_ms > 0 and #chosen == 0 and not more then
+  -- The drain looks again by itself. Where that is known already nothing is written: it looks often.
+  if (bell_of(role)) < now + linger_ms then
+    set_bell(role, now + linger_ms, 0)
+  end
+elseif call('HDEL', BASE .. 'bells', role) == 1 then
   call('ZADD', BASE .. 'roles', 'XX', 'LT', '0', role)
 end
 answer[1] = (more or come_back == 500) and 1 or 0
