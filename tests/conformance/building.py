@@ -119,6 +119,7 @@ def step(
     lease: Lease | Literal["end", "cancel", "tell"] | None = None,
     tell: bool = False,
     content: str = "",
+    room: int = 0,
 ) -> Commit:
     """Return one atomic step of a session; its command's id says which step it is, unless `command` does."""
     version = expected + events
@@ -136,6 +137,7 @@ def step(
         dues=dues,
         tickets=tickets,
         lease=lease,
+        room=room,
         tell=tell,
     )
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from passdown.broker.stores.base import Store, TakenPack
+from passdown.broker.stores.base import Committed, Full, Repeated, Store, TakenPack
 from passdown.broker.stores.queries import Beside, FindBeside, FindPack, FindQueues, QueueRow
 from tests.conformance.building import (
     CLAIM_BY_MS,
@@ -10,6 +10,7 @@ from tests.conformance.building import (
     Clock,
     back,
     claim,
+    do,
     done,
     lease,
     names,
@@ -249,3 +250,34 @@ class QueueSuite(Driven):
             QueueRow(role="analyst", ready=2, reserved=1, running=1, oldest_ms=5_000),
             QueueRow(role="writer", ready=1, reserved=0, running=0, oldest_ms=5_000),
         ]
+
+    def test_a_full_queue_opens_no_new_session(self, store: Store) -> None:
+        for n in range(3):
+            done(store, step(f"s0-{n}", queue=pack(), room=3))
+        (full,) = do(store, step("s0-3", queue=pack(), room=3))
+        assert full == Full(role="analyst", waiting=3)
+        assert store.load("s0-3").state is None
+        # Another role has room, and so has who names no limit.
+        done(store, step("s0-4", queue=pack("cashier"), room=3))
+        done(store, step("s0-5", queue=pack()))
+
+    def test_an_open_session_is_never_refused_for_it(self, store: Store) -> None:
+        opened(store, "s0-1", "s0-2")
+        claim(store, "s0-1")
+        done(store, step("s0-1", 2, queue=pack(step=2), lease="end", room=1))
+
+    def test_a_full_queue_has_room_when_packs_were_taken_off(self, store: Store, clock: Clock) -> None:
+        opened(store, "s0-1", "s0-2")
+        assert isinstance(do(store, step("s0-3", queue=pack(), room=2))[0], Full)
+        claim(store, "s0-1")
+        clock.forward(1_000)  # a long queue is not counted each time
+        done(store, step("s0-3", queue=pack(), room=2))
+
+    def test_the_same_submit_again_is_answered_though_the_queue_is_full(self, store: Store) -> None:
+        first = step("s0-1", queue=pack(), room=1)
+        done(store, first)
+        assert isinstance(do(store, first)[0], Repeated)
+
+    def test_one_call_fills_a_queue_up_to_its_limit(self, store: Store) -> None:
+        outcomes = do(store, *(step(f"s0-{n}", queue=pack(), room=2) for n in range(4)))
+        assert [type(one) for one in outcomes] == [Committed, Committed, Full, Full]

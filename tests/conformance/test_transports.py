@@ -26,7 +26,9 @@ class TestInAFolder(TransportSuite, PoolSuite):
     def put_raw(self, tmp_path: Path) -> Callable[[str, bytes], None]:
         def put(queue: str, data: bytes) -> None:
             name = f"{time.time_ns() // 1000}_{abs(hash(data))}.{queue}.msg"
-            (tmp_path / "x.db.bells" / name).write_bytes(data)
+            folder = tmp_path / "x.db.bells"
+            (folder / f"{name}.part").write_bytes(data)
+            (folder / f"{name}.part").rename(folder / name)
 
         return put
 

@@ -1,6 +1,7 @@
 """Agents and tools of the test site. What is written outside goes to a journal of its own, one line an arrival."""
 
 import asyncio
+import fcntl
 import json
 import os
 import threading
@@ -33,12 +34,15 @@ def arrivals() -> list[dict[str, Any]]:
     return [json.loads(line) for line in OUTSIDE.read_text().splitlines()]
 
 
-def write_outside(tool_name: str, key: str, args: dict[str, Any]) -> dict[str, Any]:
+def write_outside(
+    tool_name: str, key: str, args: dict[str, Any], *, absorbs: bool = True
+) -> dict[str, Any]:
     """Write durably outside; a key that is there already is absorbed, but its arrival is kept."""
-    seen = any(one["key"] == key and one["applied"] for one in arrivals())
-    line = json.dumps({"key": key, "tool": tool_name, "args": args, "applied": not seen, "pid": os.getpid()})
     with OUTSIDE.open("a") as file:
-        file.write(line + "\n")
+        fcntl.flock(file, fcntl.LOCK_EX)  # let go when the process ends, however that is
+        seen = absorbs and any(one["key"] == key and one["applied"] for one in arrivals())
+        one = {"key": key, "tool": tool_name, "args": args, "applied": not seen, "pid": os.getpid()}
+        file.write(json.dumps(one) + "\n")
         file.flush()
         os.fsync(file.fileno())
     return {"id": f"r-{key[-6:]}"}

@@ -29,14 +29,19 @@ def assert_sound(session: Session) -> None:
                 pass
 
 
-def applied(outside: Path) -> dict[str, int]:
-    """Return how often each key was applied outside."""
-    counts: dict[str, int] = {}
+def arrived(outside: Path) -> dict[str, list[bool]]:
+    """Return for each key whether its first, second, … arrival outside was applied."""
+    found: dict[str, list[bool]] = {}
     if outside.exists():
         for line in outside.read_text().splitlines():
             one = json.loads(line)
-            counts[one["key"]] = counts.get(one["key"], 0) + one["applied"]
-    return counts
+            found.setdefault(one["key"], []).append(one["applied"])
+    return found
+
+
+def applied(outside: Path) -> dict[str, int]:
+    """Return how often each key was applied outside."""
+    return {key: sum(arrivals) for key, arrivals in arrived(outside).items()}
 
 
 def assert_once(session: Session, outside: Path) -> None:

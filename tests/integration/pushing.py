@@ -53,7 +53,7 @@ class Push:
 
     def channel(self) -> amqp.Channel:
         """Return a channel of a connection of its own, once there is a pack on the queue of the role."""
-        found: list[amqp.Channel] = []
+        found: list[Any] = []
 
         def there() -> bool:
             address, vhost = server_of(self.url)
@@ -62,12 +62,14 @@ class Push:
             self._connections.append(connection)
             found.append(connection.channel())
             try:
-                return found[-1].queue_declare(f"passdown.push.{ROLE}", passive=True).message_count > 0
+                declared = found[-1].queue_declare(f"passdown.push.{ROLE}", passive=True)
+                return bool(declared.message_count)
             except amqp.AMQPError:
                 return False  # there is no queue yet, or it is being made
 
         wait_until(there, "a pack on the queue of the role")
-        return found[-1]
+        channel: amqp.Channel = found[-1]
+        return channel
 
     def close(self) -> None:
         """Let go."""

@@ -1,4 +1,4 @@
-"""A site of real processes on one SQLite file: workers and ticks that tests start, kill and start again."""
+"""A site of real processes on one store and one transport: workers and ticks that tests start, kill and start again."""
 
 import os
 import signal
@@ -59,14 +59,19 @@ def one_stage(name: str, role: str, **more: object) -> Plan:
 
 
 class Site:
-    """A folder with a store; the processes that were started in it end with the test."""
+    """A folder; the processes that were started in it end with the test.
 
-    def __init__(self, folder: Path) -> None:
+    ``store`` is an address, by default that of a SQLite file in the folder; ``transport`` another, by default what
+    goes with the store.
+    """
+
+    def __init__(self, folder: Path, store: str = "", transport: str = "") -> None:
         self.folder = folder
-        self.store = f"sqlite:///{folder / 'passdown.db'}"
+        self.store = store or f"sqlite:///{folder / 'passdown.db'}"
+        self.transport = transport
         self.outside = folder / "outside.jsonl"
         self.desk = DESK
-        self.broker = Broker.connect(self.store, by="user:producer")
+        self.broker = Broker.connect(self.store, transport=transport, by="user:producer")
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def spec(
@@ -75,6 +80,7 @@ class Site:
         """Return a worker's specification as text."""
         spec = WorkerSpec(
             store=self.store,
+            transport=self.transport,
             roles=roles,
             modules=[DESK],
             concurrency=concurrency,
@@ -89,8 +95,9 @@ class Site:
         return self.run(*prefix, sys.executable, "-m", *argv)
 
     def passdown(self, *argv: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[bytes]:
-        """Start the command line as a process, on this site's store."""
-        return self.run(*prefix, PASSDOWN, "--store", self.store, *argv)
+        """Start the command line as a process, on this site's store and transport."""
+        over = ("--transport", self.transport) if self.transport else ()
+        return self.run(*prefix, PASSDOWN, "--store", self.store, *over, *argv)
 
     def run(self, *argv: str) -> subprocess.Popen[bytes]:
         """Start a process in a group of its own; its log goes to ``log`` in the folder."""

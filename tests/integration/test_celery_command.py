@@ -6,11 +6,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import kombu
 import pytest
 
-from passdown.broker.client import Broker
 from tests.integration.pools import ROUGH, family, gone, runs_in, submit
 from tests.integration.proof import assert_once, assert_sound
 from tests.integration.site import Site, one_stage, refund_plan, types, wait_until
@@ -24,9 +24,7 @@ class CelerySite(Site):
     """A site whose doorbells go over a Redis server, to workers of Celery's command."""
 
     def __init__(self, folder: Path, transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(folder)
-        self.broker.close()
-        self.broker = Broker.connect(self.store, transport=transport, by="user:producer")
+        super().__init__(folder, transport=transport)
         for name, value in {
             "PASSDOWN_STORE": self.store,
             "PASSDOWN_TRANSPORT": transport,
@@ -111,7 +109,7 @@ def test_an_application_of_others_serves_our_roles_beside_its_tasks(theirs: Cele
     assert_once(session, theirs.outside)
 
     touched = theirs.folder / "touched"
-    task = {"task": "theirs.touch", "id": "1", "args": [str(touched)], "kwargs": {}}
+    task: dict[str, Any] = {"task": "theirs.touch", "id": "1", "args": [str(touched)], "kwargs": {}}
     with kombu.Connection(os.environ["THEIR_BROKER"]) as connection:
         kombu.Producer(connection).publish(task, routing_key="celery", declare=[kombu.Queue("celery")])
     wait_until(touched.exists, "their own task runs")

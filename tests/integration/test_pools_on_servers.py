@@ -3,49 +3,33 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from passdown.broker.client import Broker
 from passdown.broker.pool import KINDS, Kind
 from tests.integration.pools import family, submit, worker
 from tests.integration.proof import assert_once, assert_sound, claims
 from tests.integration.site import Site, one_stage, refund_plan, types, wait_until
 
 
-class ServedSite(Site):
-    """A site on a store and a transport of one's choice."""
-
-    def __init__(self, folder: Path, store: str, transport: str) -> None:
-        super().__init__(folder)
-        self.broker.close()
-        self.store, self.transport = store or self.store, transport
-        self.broker = Broker.connect(self.store, transport=transport, by="user:producer")
-
-    def passdown(self, *argv: str, prefix: tuple[str, ...] = ()) -> Any:
-        """Start the command line on this store and this transport."""
-        return super().passdown(*argv, "--transport", self.transport, prefix=prefix)
-
-
 @pytest.fixture(params=["redis", "rabbitmq"])
-def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServedSite]:
+def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
     """Redis for all, or RabbitMQ beside a file; with a tick."""
     if request.param == "redis":
         server = request.getfixturevalue("redis_server")
-        made = ServedSite(tmp_path, server.url(0), server.url(1))
+        made = Site(tmp_path, server.url(0), server.url(1))
     else:
-        made = ServedSite(tmp_path, "", request.getfixturevalue("rabbitmq_url"))
+        made = Site(tmp_path, "", request.getfixturevalue("rabbitmq_url"))
     made.tick()
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("pool", KINDS)
-def test_every_pool_runs_a_plan(served: ServedSite, pool: Kind) -> None:
+def test_every_pool_runs_a_plan(served: Site, pool: Kind) -> None:
     served.broker.register(refund_plan())
     roles = ("searcher", "writer", "notifier")
-    process = worker(served, *roles, pool=pool, concurrency=3, transport=served.transport)
+    process = worker(served, *roles, pool=pool, concurrency=3)
     sessions = [served.broker.submit("refund", inputs={"order": f"o{n}"}) for n in range(10)]
 
     for session in sessions:
@@ -56,10 +40,10 @@ def test_every_pool_runs_a_plan(served: ServedSite, pool: Kind) -> None:
     assert process.returncode == 0
 
 
-def test_rule_03_a_pack_that_kills_every_child_runs_at_most_max_attempts_times(served: ServedSite) -> None:
+def test_rule_03_a_pack_that_kills_every_child_runs_at_most_max_attempts_times(served: Site) -> None:
     served.broker.register(one_stage("poison", "exiter"))
     served.broker.register(one_stage("good", "quick"))
-    process = worker(served, "exiter", "quick", pool="prefork", concurrency=2, transport=served.transport)
+    process = worker(served, "exiter", "quick", pool="prefork", concurrency=2)
     poison = submit(served, "poison", how="kill")
     good = [submit(served, "good") for _ in range(10)]
 

@@ -170,8 +170,8 @@ def test_rule_11_junk_on_a_redis_list_stops_nobody(site: Site, redis_server: Red
 
 
 def test_rule_01_a_tick_killed_while_it_pushes_loses_and_counts_nothing(rabbit: Push) -> None:
-    sessions = rabbit.submit(200)
-    for _ in range(3):
+    sessions = rabbit.submit(150)
+    for _ in range(2):
         tick = rabbit.tick()
         seen = sum(session.status() == "running" for session in sessions)
         wait_until(

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import kombu
 import pytest
+import structlog
 
 from passdown.broker import watching
 from passdown.broker.app import Transport, transport_of
@@ -113,12 +114,11 @@ class TestHung:
         drains = Drains()
         with running(rabbit, drains, "desk") as pool:
             wait_until(lambda: drains.roles, "a first drain")
-            worker = cast("Any", pool)._worker
+            worker, drained = cast("Any", pool)._worker, len(drains.roles)
             consumer = consumer_of(pool).task_consumer
             for tag in list(consumer._active_tags.values()):
                 consumer.channel.send_method((60, 30), "sb", (tag, True))
             wait_until(lambda: cast("Any", pool)._worker is not worker, "another consumer", 15)
-            drained = len(drains.roles)
             wait_until(lambda: len(drains.roles) > drained, "its roles are drained", 10)
 
     @pytest.mark.parametrize("which", ["rabbit", "redis"])
@@ -237,17 +237,21 @@ class TestLeftBehind:
         }
 
 
+def delete(transport: Transport, queue: str) -> None:
+    with kombu.Connection(transport.url, transport_options=transport.options) as connection:
+        cast("Any", connection.channel()).queue_delete(queue)
+
+
 def test_a_queue_that_somebody_deletes_is_made_again(rabbit: Transport) -> None:
     publisher = Publisher(rabbit)
     publisher.publish(b"1", queue=QUEUE)
-    with kombu.Connection(rabbit.url, transport_options=rabbit.options) as connection:
-        cast("Any", connection.channel()).queue_delete(QUEUE)
+    delete(rabbit, QUEUE)
     publisher.publish(b"2", queue=QUEUE)
     with Reader(rabbit) as reader:
-        wait_until(lambda: reader.got, "the second")
-        with kombu.Connection(rabbit.url, transport_options=rabbit.options) as connection:
-            cast("Any", connection.channel()).queue_delete(QUEUE)
+        wait_until(lambda: reader.bodies() == [b"2"], "the second")
+        with structlog.testing.capture_logs() as said:
+            delete(rabbit, QUEUE)
+            wait_until(lambda: "carrier.lost" in [one["event"] for one in said], "the consumer was told")
         publisher.publish(b"3", queue=QUEUE)
-        wait_until(lambda: len(reader.got) == 2, "the third", 15)
+        wait_until(lambda: reader.bodies() == [b"2", b"3"], "the third", 15)
     publisher.close()
-    assert reader.bodies() == [b"2", b"3"]

@@ -128,4 +128,4 @@ def test_a_test_that_leaves_a_leak_fails_whatever_server_it_used(tmp_path: Path)
         check=False,
     )
     assert "2 passed, 2 errors" in ran.stdout
-    assert ran.stdout.count("pd:{0}:left: no family of keys knows it") == 2
+    assert "pd:{0}:left: no family of keys knows it" in ran.stdout

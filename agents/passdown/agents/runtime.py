@@ -55,9 +55,7 @@ class Runtime:
         self.limits = TimeLimits(
             self.options.cancel_grace_seconds, self.threads.gateway.submit, on_stuck, guard
         )
-        self.runner = Runner(
-            self.registry, self.port, self.threads, self.renewer, self.limits, self.options
-        )
+        self.runner = Runner(self.registry, self.port, self.threads, self.renewer, self.limits, self.options)
         self._stopping = threading.Event()
         #: Set at the end of `stop`: what still runs is no longer waited for.
         self.closed = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from passdown.broker.controller import PATIENCE_S, Controller
+from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT, Controller
 from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.sqlite import SqliteStore
@@ -89,20 +89,22 @@ def compose(
     clock: Callable[[], int] | None = None,
     patience_s: float = PATIENCE_S,
     events: str = "",
+    queue_limit: int = QUEUE_LIMIT,
     accept_effect_loss: bool = False,
 ) -> App:
     """Open a store and a transport, and put a controller on them.
 
     `patience_s` is how long a command is tried again while the store does not answer (seconds); `events` is
-    the exchange on which sessions are told of that are opened here; `accept_effect_loss` is the setting. Raises ContractError where that cannot be
-    its name, and as `open_store` and `transport_of` do.
+    the exchange on which sessions are told of that are opened here; `queue_limit` and `accept_effect_loss` are
+    the settings. Raises ContractError where that cannot be an exchange's name, and as `open_store` and
+    `transport_of` do.
     """
     if events:
         check_name(events, what="events")
     transport = transport_of(store_url, transport_url)
     store = open_store(store_url, clock=clock)
     doorbell = open_doorbell(transport)
-    controller = Controller(store, doorbell, patience_s=patience_s, events_to=events)
+    controller = Controller(store, doorbell, patience_s=patience_s, events_to=events, queue_limit=queue_limit)
     return App(store, transport, doorbell, controller, accept_effect_loss)
 
 

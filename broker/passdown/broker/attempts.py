@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 
-from passdown.broker.controller import Held
+from passdown.broker.acts import Held
 
 
 class Seen:

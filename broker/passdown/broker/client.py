@@ -20,9 +20,10 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
+from passdown.broker.acts import Ask, Held
 from passdown.broker.answers import no_session
 from passdown.broker.app import App, compose
-from passdown.broker.controller import PATIENCE_S, Ask, Held
+from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT
 from passdown.broker.durability import require_durable
 from passdown.broker.findings import may_lose
 from passdown.broker.plans import Plan as AuthoredPlan
@@ -102,20 +103,26 @@ class Broker:
         by: str | None = None,
         patience_s: float = PATIENCE_S,
         events: str = "",
+        queue_limit: int = QUEUE_LIMIT,
         accept_effect_loss: bool = False,
     ) -> "Broker":
         """Open the store at `url`; it is made where there is none.
 
         `by` is the principal that acts (``user:ann``), by default `me`; `patience_s` is how long a command is
         tried again while the store does not answer (seconds); `events` is the exchange on which each change of
-        status is told of the sessions that are submitted here (docs/events.md); `accept_effect_loss` as the setting
-        of that name (docs/durability.md). Raises ContractError for an
-        address, an exchange or a principal that is none and for a store of a newer version, Unavailable where
-        it cannot be opened now.
+        status is told of the sessions that are submitted here (docs/events.md); `queue_limit` and
+        `accept_effect_loss` are the settings of these names. Raises ContractError for an address, an exchange
+        or a principal that is none and for a store of a newer version, Unavailable where it cannot be opened
+        now.
         """
         by = _principal(me() if by is None else by)
         app = compose(
-            url, transport, patience_s=patience_s, events=events, accept_effect_loss=accept_effect_loss
+            url,
+            transport,
+            patience_s=patience_s,
+            events=events,
+            queue_limit=queue_limit,
+            accept_effect_loss=accept_effect_loss,
         )
         return cls(app, by)
 

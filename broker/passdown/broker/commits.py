@@ -16,11 +16,18 @@ _CALLED_OFF = TERMINAL - {"done", "refused", "failed"}
 
 
 def commit_of(
-    command_id: str, command_digest: str, before: State | None, decision: Decision, catalog: int
+    command_id: str,
+    command_digest: str,
+    before: State | None,
+    decision: Decision,
+    catalog: int,
+    *,
+    room: int = 0,
 ) -> Commit:
     """Return the atomic step that records a decision on the state `before`: what differs from it afterwards.
 
-    `catalog` counts the registrations that the decision knew of.
+    `catalog` counts the registrations that the decision knew of; `room` is how many packs may wait for a role
+    before no new session may add one (0: no limit).
     """
     after = decision.state
     if after is None:
@@ -41,6 +48,7 @@ def commit_of(
         lease=_lease(before, after),
         catalog=None if decision.pack is None else catalog,
         tell=to_tell(before, after),
+        room=0 if before else room,
     )
 
 

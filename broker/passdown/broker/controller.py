@@ -7,12 +7,12 @@ command that was recorded is answered from its record (DESIGN §4).
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import stamina
 import structlog
 
-from passdown.broker.acts import Act
+from passdown.broker.acts import Act, Ask, Done, Held, held_of
 from passdown.broker.answers import another_content, no_session
 from passdown.broker.catalog import CatalogCache
 from passdown.broker.commits import commit_of
@@ -22,9 +22,11 @@ from passdown.broker.core.state import State
 from passdown.broker.doorbell import Doorbell
 from passdown.broker.endings import Ended, Endings
 from passdown.broker.stores.base import (
+    Commit,
     Committed,
     Count,
     Documents,
+    Full,
     HandBack,
     Loaded,
     Store,
@@ -33,9 +35,8 @@ from passdown.broker.stores.base import (
 )
 from passdown.contracts import commands as cmd
 from passdown.contracts import replies
-from passdown.contracts.codec import decode
-from passdown.contracts.errors import Fenced, PassdownError, Unavailable
-from passdown.contracts.replies import Refusal, Reply, raise_refusal, read_reply
+from passdown.contracts.errors import Fenced, PassdownError, QueueFull, Unavailable
+from passdown.contracts.replies import Refusal, raise_refusal, read_reply
 
 T = TypeVar("T")
 
@@ -45,63 +46,34 @@ _log = structlog.get_logger("passdown.controller")
 PATIENCE_S = 20.0
 #: Reloads after a conflict before giving up: each means that somebody else got through.
 _CONFLICTS = 50
+#: How many packs may wait for a role before new sessions are refused, unless settings say otherwise.
+QUEUE_LIMIT = 1_000_000
 #: For how long the store's time is reckoned from what it said last, where nothing is held (seconds).
 _HEARD_FOR_S = 1.0
-
-
-class Held(NamedTuple):
-    """A session as somebody last saw it, so that the next command need not load it.
-
-    ``now`` was the store's clock (ms) when this process's monotonic clock (s) showed ``seen``; ``catalog``
-    counted the registrations at that time. ``removed`` is how it ended, where it was removed since.
-    """
-
-    state: State | None
-    now: int
-    seen: float
-    catalog: int
-    removed: str = ""
-
-    def at(self) -> int:
-        """Return the store's time by now: what it was, plus what elapsed here."""
-        return self.now + int((time.monotonic() - self.seen) * 1000)
-
-
-class Done(NamedTuple):
-    """What a command answered, the session as it left it (None: not known), and what was taken along."""
-
-    reply: Reply
-    held: Held | None
-    taken: Taken | None = None
-
-
-class Ask(NamedTuple):
-    """A command for `Controller.run_all`; ``held`` is the session as it was last seen."""
-
-    session_id: str
-    body: cmd.Body
-    by: str
-    held: Held | None
-
-
-def held_of(state: bytes | None, now: int, catalog: int, removed: str = "") -> Held:
-    """Return a session as the store handed it out just now. Raises ContractError where the state cannot be read."""
-    read = decode(state, State, what="state") if state else None
-    return Held(read, now, time.monotonic(), catalog, removed)
 
 
 class Controller:
     """Carries out commands on sessions. Thread-safe, keeps nothing that matters."""
 
     def __init__(
-        self, store: Store, doorbell: Doorbell, *, patience_s: float = PATIENCE_S, events_to: str = ""
+        self,
+        store: Store,
+        doorbell: Doorbell,
+        *,
+        patience_s: float = PATIENCE_S,
+        events_to: str = "",
+        queue_limit: int = QUEUE_LIMIT,
     ) -> None:
-        """`events_to` is the exchange on which the sessions opened here are told of (empty: on none)."""
+        """`events_to` is the exchange on which the sessions opened here are told of (empty: on none).
+
+        `queue_limit`: where so many packs wait for a role no new session may add one (0: no limit).
+        """
         self.store = store
         self.catalog = CatalogCache(store)
         self._doorbell = doorbell
         self._patience_s = patience_s
         self._events_to = events_to
+        self._queue_limit = queue_limit
         self._closed = False
         self._ends = Endings()
         #: The store's time and count of registrations as they were told last.
@@ -127,6 +99,8 @@ class Controller:
         try:
             try:
                 return self._run(act, held)
+            except QueueFull:
+                raise  # nothing was written, and waiting here would only hide it
             except Unavailable as error:
                 # Only the store knows whether the command was carried out: load, do not trust `held`.
                 return self._again(error, lambda: self._run(act, None), session_id)
@@ -177,7 +151,7 @@ class Controller:
     ) -> tuple[dict[int, Done], Taken | None]:
         """Write what was decided; returns answers by place, none for what must be decided anew, and what was taken."""
         commits = {
-            n: commit_of(act.id, act.digest, ask.held.state, decision, act.catalog)
+            n: self._commit_of(act, ask.held, decision)
             for n, (act, ask, decision) in enumerate(zip(acts, asks, decided, strict=True))
             if decision is not None and ask.held is not None
         }
@@ -279,10 +253,12 @@ class Controller:
 
     def _commit(self, act: Act, held: Held, decision: Decision) -> Done | None:
         """Write a decision; None where session or catalog moved on meanwhile, or another try recorded the act."""
-        commit = commit_of(act.id, act.digest, held.state, decision, act.catalog)
+        commit = self._commit_of(act, held, decision)
         refused = isinstance(decision.reply, Refusal)
         (outcome,), taken = self.store.commit([commit], None if refused else act.take)
         act.keep(taken)
+        if isinstance(outcome, Full):
+            raise QueueFull(outcome.role, outcome.waiting, self._queue_limit)
         if not isinstance(outcome, Committed):
             return None
         for role in outcome.ring:
@@ -290,6 +266,9 @@ class Controller:
         done = self._written(decision, outcome, held.catalog, act.taken)
         raise_refusal(decision.reply)
         return done
+
+    def _commit_of(self, act: Act, held: Held, decision: Decision) -> Commit:
+        return commit_of(act.id, act.digest, held.state, decision, act.catalog, room=self._queue_limit)
 
     def _written(self, decision: Decision, outcome: Committed, catalog: int, taken: Taken | None) -> Done:
         state = decision.state

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import structlog
 
+from passdown.broker.acts import Ask, Done, Held, held_of
 from passdown.broker.attempts import Attempts, Key
-from passdown.broker.controller import Ask, Controller, Done, Held, held_of
+from passdown.broker.controller import Controller
 from passdown.broker.homeless import keep_report
 from passdown.broker.stores.base import (
     Documents,

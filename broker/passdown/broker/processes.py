@@ -171,6 +171,7 @@ def _compose(settings: Settings) -> App:
         settings.transport,
         patience_s=settings.store_patience_s,
         events=settings.events,
+        queue_limit=settings.queue_limit,
         accept_effect_loss=settings.accept_effect_loss,
     )
 

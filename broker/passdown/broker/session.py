@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar, cast
 
+from passdown.broker.acts import Held
 from passdown.broker.answers import no_session
 from passdown.broker.app import App
-from passdown.broker.controller import Held
 from passdown.broker.core.state import Outcome, State
 from passdown.broker.stores.queries import Beside, FindBeside, FindPack
 from passdown.contracts import commands as cmd

@@ -111,6 +111,12 @@ class Settings(BaseModel):
         20.0,
         "How long a command is tried again while the store does not answer.",
     )
+    queue_limit: Annotated[int, read.number(0, 1_000_000_000)] = _setting(
+        "queue_limit",
+        "number",
+        1_000_000,
+        "Packs that may wait for a role before new sessions are refused that would add one; 0: no limit.",
+    )
     accept_effect_loss: Annotated[bool, BeforeValidator(read.switch)] = _setting(
         "accept_effect_loss",
         "true or false",

@@ -128,7 +128,8 @@ class Watch:
             _log.error("pool.consumer_hung", what="made anew", silent_s=HUNG_AFTER_S)
             self._cuts = 0
             self.restarts += 1
-            self._restart()
+            # Celery waits for the end of what it stops, which may hang as well.
+            threading.Thread(target=self._restart, name="passdown-pool-restart", daemon=True).start()
         elif self._ear.cut():
             _log.warning("pool.consumer_hung", what="connects anew", silent_s=HUNG_AFTER_S)
             self._cuts += 1

@@ -11,6 +11,7 @@
     ├── Denied               no grant, or a tool that the stage does not grant
     ├── NotFound             no such session, ticket, question, effect, plan …
     └── Unavailable          the store or the queue does not answer; a retry is safe
+        └── QueueFull        so many packs wait for a role that no new session may add one
 
 Facts are attributes; the sentence is built in ``__str__`` and says what was expected, what came, and
 what to do. ``code`` is stable and is what other programs should look at; ``exit_code`` is the exit
@@ -165,3 +166,21 @@ class Unavailable(PassdownError):
 
     def __str__(self) -> str:
         return f"{self.what} is unavailable: {self.why}; a retry is safe"
+
+
+class QueueFull(Unavailable):
+    """Too many packs wait for a role. Start more workers for it, submit less, or raise `queue_limit`."""
+
+    code = "queue-full"
+
+    def __init__(self, role: str, waiting: int, limit: int) -> None:
+        super().__init__(f"the queue of role {role}", f"{waiting} packs wait, the limit is {limit}")
+        self.args = (role, waiting, limit)
+        self.role = role
+        self.waiting = waiting
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} is full: {self.why}; submit again when workers have caught up, or raise queue_limit"
+        )

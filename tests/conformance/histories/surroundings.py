@@ -10,7 +10,7 @@ import stamina
 import stamina.instrumentation
 import structlog
 
-from passdown.broker import controller, tick
+from passdown.broker import acts, controller, tick
 from passdown.broker.stores import base
 from passdown.broker.stores.sqlite import store as sqlite_store
 from tests.conformance.faulty import Fault, FaultyStore
@@ -77,6 +77,7 @@ def in_slow_motion() -> Generator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("critical"))
     stamina.instrumentation.set_on_retry_hooks([])
     with (
+        patch.object(acts, "time", timepiece),
         patch.object(controller, "time", timepiece),
         patch.object(sqlite_store, "time", timepiece),
         patch.object(tick, "_log", tick_log),

@@ -16,6 +16,7 @@ from passdown.contracts.errors import (
     NotFound,
     PassdownError,
     PlanError,
+    QueueFull,
     Unavailable,
 )
 
@@ -94,6 +95,13 @@ TABLE: list[tuple[PassdownError, str, int, str]] = [
         "unavailable",
         6,
         "the store is unavailable: timeout; a retry is safe",
+    ),
+    (
+        QueueFull("clerk", 200, 100),
+        "queue-full",
+        6,
+        "the queue of role clerk is full: 200 packs wait, the limit is 100; submit again when workers have caught"
+        " up, or raise queue_limit",
     ),
 ]
 

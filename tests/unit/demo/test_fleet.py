@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from passdown.broker.demo.fleet import Fleet
-from passdown.broker.demo.place import place
+from passdown.broker.demo.place import Where, place
 from passdown.contracts.errors import Unavailable
 
 
@@ -20,7 +20,7 @@ def wait_until(met: Callable[[], object], what: str) -> None:
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
-    return Fleet(place(str(tmp_path), "test"))
+    return Fleet(place(Where(str(tmp_path)), "test"))
 
 
 def test_a_killed_process_is_started_again_and_the_frozen_one_is_seen(fleet: Fleet) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from passdown.broker.demo.journal import Journal
 from passdown.broker.demo.outside import outside_lines
-from passdown.broker.demo.place import place
+from passdown.broker.demo.place import Where, place
 
 
 def test_a_repeated_key_is_absorbed(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_an_accident_strikes_once(tmp_path: Path) -> None:
 
 
 def test_the_lines_of_an_export_have_only_what_was_applied(tmp_path: Path) -> None:
-    at = place(str(tmp_path), "test")
+    at = place(Where(str(tmp_path)), "test")
     journal = Journal(at.journal)
     journal.apply("s0-1.e-1", "mail.send", {}, None)
     journal.apply("s0-1.e-1", "mail.send", {}, None)

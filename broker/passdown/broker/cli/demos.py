@@ -8,6 +8,7 @@ from passdown.broker.cli import output
 from passdown.broker.cli.frame import Command, Frame
 from passdown.broker.cli.opening import load_settings
 from passdown.broker.demo.bundled import run_demo
+from passdown.broker.demo.place import Where
 from passdown.broker.demo.recorded import run_recorded
 from passdown.broker.demo.showing import show
 
@@ -30,6 +31,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.IntRange(0),
     help="With --recorded: kill and freeze processes, lose doorbells and replies, as this number decides.",
 )
+@click.option(
+    "--folder",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the demo's own files go; by default beside the store, or in a new folder where that is a server.",
+)
 @click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker processes.")
 @click.pass_obj
 @click.pass_context
@@ -40,23 +47,26 @@ def demo_command(
     policy: Path | None,
     first: int | None,
     chaos: int | None,
+    folder: Path | None,
     workers: int,
 ) -> None:
     """Show Passdown at work, and check afterwards what it did.
 
     A dozen cases of an airline desk, with crashes, questions and approvals. Exits with 1 where anything
-    did not end as it should. It works in a new folder, which stays, or in the one that --store names.
+    did not end as it should. It works in a new folder, which stays, or in the one that --store names, or on the
+    servers that --store and --transport name.
     """
     if recorded is None and (policy is not None or first is not None or chaos is not None):
         raise click.UsageError("--policy, --first and --chaos go with --recorded", ctx)
     load_settings(frame)
-    store: str | None = frame.flags.get("store")
+    # Settings of a real store must not lead the demo there: only what this command line names counts.
+    where = Where(frame.flags.get("store"), frame.flags.get("transport", ""), folder)
     console = output.err()
     if recorded is None:
-        report = run_demo(store=store, workers=workers, console=console)
+        report = run_demo(where=where, workers=workers, console=console)
     else:
         report = run_recorded(
-            recorded, policy=policy, chaos=chaos, store=store, workers=workers, first=first, console=console
+            recorded, policy=policy, chaos=chaos, where=where, workers=workers, first=first, console=console
         )
     show(report, output.out())
     ctx.exit(0 if report.ok else 1)

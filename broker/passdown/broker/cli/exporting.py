@@ -24,8 +24,14 @@ from passdown.broker.demo.outside import outside_lines
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write here, whole or not at all.",
 )
+@click.option(
+    "--folder",
+    metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where a demo in this store has its files; by default they are looked for beside the store.",
+)
 @click.pass_obj
-def export_command(frame: Frame, out: Path | None) -> None:
+def export_command(frame: Frame, out: Path | None, folder: Path | None) -> None:
     """Write all sessions as JSON Lines, for a check from outside.
 
     Each line has a `kind`: session, event, effect (its `key` is the idempotency key that the tool got),
@@ -33,7 +39,7 @@ def export_command(frame: Frame, out: Path | None) -> None:
     """
     store = load_settings(frame).settings.store
     with opened(frame) as broker:
-        lines = export_lines(broker, outside_lines(store))
+        lines = export_lines(broker, outside_lines(store, folder))
         if out is None:
             _write(lines, sys.stdout.buffer)
         else:

@@ -38,7 +38,11 @@ def opened(frame: Frame, *, create: bool = False, ring: bool = False) -> Generat
         transport = transport_of(settings.store, settings.transport) if ring else Transport("", {})
         doorbell = open_doorbell(transport)
         controller = Controller(
-            store, doorbell, patience_s=settings.store_patience_s, events_to=settings.events
+            store,
+            doorbell,
+            patience_s=settings.store_patience_s,
+            events_to=settings.events,
+            queue_limit=settings.queue_limit,
         )
         app = App(store, transport, doorbell, controller, settings.accept_effect_loss)
         broker = Broker(app, settings.principal or _me())

@@ -13,7 +13,7 @@ from passdown.broker.demo.cases import Case, Decision, desk, faults_of
 from passdown.broker.demo.counting import count
 from passdown.broker.demo.journal import Journal
 from passdown.broker.demo.people import Decide
-from passdown.broker.demo.place import Place, place
+from passdown.broker.demo.place import Place, Where, place, require_files_of
 from passdown.broker.demo.playing import Cast, Played, play
 from passdown.broker.demo.report import Report
 from passdown.broker.stores.queries import TicketRow
@@ -32,16 +32,21 @@ _TOOLS = [
 ]
 
 
-def run_demo(*, store: str | None = None, workers: int = 2, console: Console | None = None) -> Report:
+def run_demo(
+    *,
+    where: Where | None = None,
+    workers: int = 2,
+    console: Console | None = None,
+) -> Report:
     """Run the bundled cases and check that each ended as it should.
 
-    `store` is a folder or an address, else a new folder is made, and stays. Raises Unavailable where the
+    It works `where` that says, else in a new folder, which stays: see `place`. Raises Unavailable where the
     processes cannot work.
     """
     cases = desk().cases
-    at = place(store, "demo")
+    at = place(where or Where(), "demo")
     began = time.monotonic()
-    with Broker(compose(at.store), by=PRODUCER) as broker:
+    with Broker(compose(at.store, at.transport), by=PRODUCER) as broker:
         _submit(at, broker, cases)
         expected = {case.session_id: case.expect.status for case in cases}
         played = play(
@@ -60,12 +65,13 @@ def plan_file() -> Path:
 
 
 def _submit(at: Place, broker: Broker, cases: list[Case]) -> None:
+    known = {one.key for one in cases if broker.app.store.load(one.session_id).state is not None}
+    require_files_of(at, known)
     journal = Journal(at.journal)
     broker.register_tools([one.spec for one in _TOOLS])
     ref = broker.register(plan_file())
     for case in cases:
-        known = broker.app.store.load(case.session_id).state is not None
-        if case.accident and not known:
+        if case.accident and case.key not in known:
             journal.arrange(case.session_id, case.accident)
         broker.submit(ref, task=f"{case.inputs['customer']}: {case.name}", inputs=case.inputs, key=case.key)
     journal.close()

@@ -19,6 +19,7 @@ from passdown.broker.app import App
 from passdown.broker.controller import Controller
 from passdown.broker.demo.fleet import Fleet
 from passdown.broker.doorbell import Doorbell
+from passdown.broker.findings import Examination, Examined, may_lose
 from passdown.broker.stores import base
 from passdown.contracts.codec import Record
 from passdown.contracts.errors import Unavailable
@@ -120,6 +121,15 @@ class LossyStore:
     def shards(self) -> int:
         """As the store says."""
         return self._inner.shards
+
+    @property
+    def may_lose(self) -> str:
+        """As the store says."""
+        return may_lose(self._inner)
+
+    def examine(self) -> Examination:
+        """As the store says; nothing, where it cannot be asked."""
+        return self._inner.examine() if isinstance(self._inner, Examined) else Examination(findings=[])
 
     def commit(
         self, commits: list[base.Commit], take: base.TakeRequest | None = None

@@ -71,6 +71,7 @@ def _start(fleet: Fleet, place: Place, cast: Cast) -> None:
     def child(name: str, roles: list[str]) -> str:
         spec = WorkerSpec(
             store=place.store,
+            transport=place.transport,
             roles=roles,
             modules=[cast.module] if roles else [],
             limits=Limits(claim_by_ms=_CLAIM_BY_MS),

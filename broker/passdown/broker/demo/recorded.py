@@ -11,7 +11,7 @@ from passdown.broker.demo.chaos import Chaos
 from passdown.broker.demo.counting import count
 from passdown.broker.demo.journal import Journal, Written
 from passdown.broker.demo.people import Decide
-from passdown.broker.demo.place import Place, place
+from passdown.broker.demo.place import Place, Where, place, require_files_of
 from passdown.broker.demo.playing import Cast, Played, play
 from passdown.broker.demo.proving import faults_of
 from passdown.broker.demo.record import Asked, Run, write_run
@@ -41,23 +41,23 @@ def run_recorded(
     *,
     policy: Path | None = None,
     chaos: int | None = None,
-    store: str | None = None,
+    where: Where | None = None,
     workers: int = 2,
     first: int | None = None,
     console: Console | None = None,
 ) -> Report:
     """Replay the runs of `file` (the `first` so many), and prove that each recorded write happened exactly once.
 
-    `chaos` is the seed of kills, freezes, lost doorbells and lost replies; `store` a folder or an address,
-    else a new folder is made, and stays. Raises ContractError for a file that is not of the format,
-    Unavailable where the processes cannot work.
+    `chaos` is the seed of kills, freezes, lost doorbells and lost replies; it works `where` that
+    says, else in a new folder, which stays: see `place`. Raises ContractError for a file that is not of the
+    format, Unavailable where the processes cannot work.
     """
     runs = read_runs(file)[:first]
     shared = [_policy(policy)] if policy else []
-    at = place(store, "recorded")
+    at = place(where or Where(), "recorded")
     faults = None if chaos is None else Chaos(seed=chaos)
     began = time.monotonic()
-    with Broker(compose(at.store), by=CUSTOMER) as broker:
+    with Broker(compose(at.store, at.transport), by=CUSTOMER) as broker:
         _submit(at, broker, runs, shared, faults)
         people = {CUSTOMERS: customer(broker, runs), PEOPLE: examiner(at, broker, runs)}
         cast = Cast([ROLE], _AGENTS, workers, people, PEOPLE, faults)
@@ -105,7 +105,8 @@ def _policy(path: Path) -> Resource:
 
 
 def _submit(at: Place, broker: Broker, runs: list[Run], shared: list[Resource], chaos: Chaos | None) -> None:
-    """Write the runs beside the store, register tools and plan, and open a session for each run."""
+    """Write the runs into the folder, register tools and plan, and open a session for each run."""
+    require_files_of(at, {one.key for one in runs if broker.app.store.load(one.session_id).state is not None})
     names = {call.tool: call.writes for run in runs for call in run.calls()}
     at.tools.write_bytes(encode(names))
     broker.register_tools([one.spec for one in tools_of(at, names)])

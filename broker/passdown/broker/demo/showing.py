@@ -6,6 +6,7 @@ from collections import Counter
 from rich.console import Console
 from rich.table import Table
 
+from passdown.broker.app import shown_address
 from passdown.broker.demo.report import Report
 
 _FAULTS_SHOWN = 10
@@ -56,11 +57,13 @@ def _parts(counter: Counter[str]) -> str:
 
 
 def _next(report: Report) -> list[str]:
-    store = shlex.quote(report.place.store)
+    store = shlex.quote(shown_address(report.place.store))
+    folder = shlex.quote(str(report.place.folder))
     session = report.example
     return [
         f"passdown list --store {store}",
         f"passdown log {session} --store {store}",
         f"passdown replay --all --store {store}",
         f"ls {shlex.quote(str(report.place.logs))}    # what the processes said",
+        f"passdown export --store {store} --folder {folder} --out demo.jsonl    # all of it, and what the outside saw",
     ]

@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 import structlog
 from msgspec import Struct
 
-from passdown.broker.controller import Controller, Held
+from passdown.broker.acts import Held
+from passdown.broker.controller import Controller
 from passdown.broker.core.state import Issued, State
 from passdown.broker.stores.base import Quarantine, Store
 from passdown.contracts import commands as cmd

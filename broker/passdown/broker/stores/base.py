@@ -75,6 +75,8 @@ class Commit(Record, frozen=True, kw_only=True):
     catalog: int | None = None
     #: Something is to be told outside up to the version after: `due` hands the session out for that, until `Told`.
     tell: bool = False
+    #: A new session whose pack finds so many others on its role's queue is not opened (0: no limit).
+    room: int = 0
     #: Digest of the event that the first of ``events`` follows on (empty: none, or not to be compared). Stale where the
     #: session's last event is another one: in a store that lost its last moments, or was put back to an older copy,
     #: the same version may have been reached in another way since (DESIGN §6). A state names its last event by this
@@ -103,7 +105,14 @@ class Stale(Record, frozen=True, kw_only=True, tag=True):
     clash: bool = False
 
 
-Outcome = Committed | Repeated | Stale
+class Full(Record, frozen=True, kw_only=True, tag=True):
+    """Nothing was written: on the role's queue there is no ``room`` for a new session's pack."""
+
+    role: str
+    waiting: int
+
+
+Outcome = Committed | Repeated | Stale | Full
 
 
 class Loaded(Record, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The address of a store, and what it says beside where the server is."""
 
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from redis.backoff import NoBackoff
 from redis.connection import Connection, ConnectionPool, SSLConnection, UnixDomainSocketConnection
@@ -75,9 +75,10 @@ def address_of(url: str) -> Address:
         del parameters["socket_connect_timeout"]
     else:
         parameters |= {"host": unquote(host), "port": port or 6379, "socket_keepalive": True}
-    where = parts.path if parts.scheme == "unix" else f"{host}:{port or 6379}/{parameters['db']}"
+    shown_host = f"[{host}]" if ":" in host else host
+    where = parts.path if parts.scheme == "unix" else f"{shown_host}:{port or 6379}/{parameters['db']}"
     return Address(
-        shown=urlunsplit((parts.scheme, "", "", "", "")).rstrip(":/") + "://" + where,
+        shown=f"{parts.scheme}://{where}",
         connection=_CLASSES[parts.scheme],
         parameters=parameters | _tls(parts.scheme, options),
         shards=_number("shards", options["shards"], 1, MOST_SHARDS) if "shards" in options else None,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from passdown.broker.core.state import TERMINAL
-from passdown.broker.stores.base import Commit, Committed, Enqueue, Lease, Outcome, Repeated, Stale
+from passdown.broker.stores.base import Commit, Committed, Enqueue, Full, Lease, Outcome, Repeated, Stale
 from passdown.broker.stores.redis.packed import (
     filed_under,
     index_of,
@@ -23,8 +23,11 @@ PRIORITY_MS = 60_000
 MOST_ITEMS = 1000
 
 
-def commit_of(commit: Commit, taking: str) -> tuple[tuple[Any, ...], list[bytes]]:
-    """Return what `commit.lua` takes. ``taking``: the role that the same call takes from, which is not rung for."""
+def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...], list[bytes]]:
+    """Return what `commit.lua` takes. ``taking``: the role that the same call takes from, which is not rung for.
+
+    The room that a queue has is divided among the shards.
+    """
     row, queue = commit.row, commit.queue
     first_event = commit.events[0] if commit.events and not commit.expected else b""
     _bound("events", commit.events)
@@ -45,6 +48,7 @@ def commit_of(commit: Commit, taking: str) -> tuple[tuple[Any, ...], list[bytes]
         _tickets(commit),
         int(commit.tell),
         taking,
+        -(-commit.room // shards),
     )
     texts = [
         short_digest(commit.command_digest),
@@ -60,13 +64,19 @@ def commit_of(commit: Commit, taking: str) -> tuple[tuple[Any, ...], list[bytes]
     return about, texts
 
 
-def outcome_of(answer: list[Any]) -> Outcome:
+def outcome_of(commit: Commit, answer: list[Any]) -> Outcome:
     """Return what the script's answer says."""
     if answer[0] == b"c":
         return Committed(version=answer[1], now=answer[2], ring=[role.decode() for role in answer[3:]])
     if answer[0] == b"r":
         return Repeated(reply=unsqueeze(answer[1]))
+    if answer[0] == b"f":
+        return Full(role=_role_of(commit), waiting=answer[1])
     return Stale(version=answer[1], clash=bool(answer[2]))
+
+
+def _role_of(commit: Commit) -> str:
+    return commit.queue.role if isinstance(commit.queue, Enqueue) else ""
 
 
 def _queue(queue: Enqueue | str | None) -> Any:

@@ -38,6 +38,7 @@ _PHRASES = (
         "it lacks a command that Passdown needs: is it Redis 7.0 or newer, or Valkey, in full?",
     ),
     ("db index", "out of range", "it has no database of this number"),
+    ("authentication required", "", _WRONG["NOAUTH"]),
     ("invalid password", "", _WRONG["WRONGPASS"]),
     ("invalid username", "", _WRONG["WRONGPASS"]),
 )
@@ -73,15 +74,13 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
 
 
 def _of_reply(what: str, kind: type[Exception], said: str) -> PassdownError | None:
+    low = said.lower()
+    for first, second, means in _PHRASES:
+        if first in low and second in low:
+            return ContractError(what, f"{means} [{said}]")
     word = said.partition(" ")[0].strip("-")
     if word not in _AWAY and word not in _WRONG:
         word = next((name for of_class, name in _CLASSES if issubclass(kind, of_class)), "")
     if word in _AWAY:
         return Unavailable(what, f"{_AWAY[word]} [{said}]")
-    if word in _WRONG:
-        return ContractError(what, f"{_WRONG[word]} [{said}]")
-    low = said.lower()
-    for first, second, means in _PHRASES:
-        if first in low and second in low:
-            return ContractError(what, f"{means} [{said}]")
-    return None
+    return ContractError(what, f"{_WRONG[word]} [{said}]") if word in _WRONG else None

@@ -96,10 +96,10 @@ class RedisStore:
         taking_from = take.role if take else ""
         commands = [self._commit(commit, taking_from) for commit in commits]
         if take is None:
-            return _outcomes(self._together(commands)), None
+            return _outcomes(commits, self._together(commands)), None
         order = self._turns.order()
         replies = self._together([*commands, *self._takes(take, order)])
-        return _outcomes(replies[: len(commits)]), self._settle(take, order, replies[len(commits) :])
+        return _outcomes(commits, replies[: len(commits)]), self._settle(take, order, replies[len(commits) :])
 
     def take(self, request: base.TakeRequest) -> base.Taken:
         """Reserve packs of a role, and clear its bell in the same atomic step."""
@@ -177,7 +177,7 @@ class RedisStore:
                 "session id",
                 f"{commit.session_id!r} names none of the store's {self.shards} shards (s0-… to s{self.shards - 1}-…)",
             )
-        about, texts = committing.commit_of(commit, taking_from)
+        about, texts = committing.commit_of(commit, taking_from, self.shards)
         return self._shards.command(scripts.COMMIT, shard, about, texts)
 
     def _takes(self, request: base.TakeRequest, order: list[int]) -> list[Command]:
@@ -210,9 +210,9 @@ class RedisStore:
         return [[next(replies) for _ in commands] for commands in acts]
 
 
-def _outcomes(replies: list[Any]) -> list[base.Outcome]:
+def _outcomes(commits: list[base.Commit], replies: list[Any]) -> list[base.Outcome]:
     rung: set[str] = set()
-    outcomes = [committing.outcome_of(reply) for reply in replies]
+    outcomes = [committing.outcome_of(*pair) for pair in zip(commits, replies, strict=True)]
     for at, outcome in enumerate(outcomes):
         if isinstance(outcome, base.Committed) and outcome.ring:
             # One ring is enough for a call, on however many shards it made packs takeable.

@@ -8,11 +8,22 @@ and written a table at a time, which costs a fraction of writing them a commit a
 import sqlite3
 from typing import Any, NamedTuple
 
-from passdown.broker.stores.base import Commit, Committed, DueEntry, Lease, Outcome, Repeated, Stale
+from passdown.broker.stores.base import (
+    Commit,
+    Committed,
+    DueEntry,
+    Enqueue,
+    Full,
+    Lease,
+    Outcome,
+    Repeated,
+    Stale,
+)
 from passdown.broker.stores.queries import TicketRow
 from passdown.broker.stores.sqlite import removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.bells import Bells
+from passdown.broker.stores.sqlite.depths import Depths
 from passdown.broker.stores.sqlite.packed import DueKey, decode_dues, join_events
 from passdown.contracts.codec import encode
 
@@ -76,7 +87,8 @@ _NOBODY = _Standing()
 class Batch:
     """One write transaction: its connection, its time (store milliseconds), its bells, its pending rows."""
 
-    def __init__(self, db: sqlite3.Connection, now: int) -> None:
+    def __init__(self, db: sqlite3.Connection, now: int, depths: Depths) -> None:
+        self._depths = depths
         self.now = now
         self.bells = Bells(db, now)
         self._db = db
@@ -125,6 +137,9 @@ class Batch:
             return Stale(version=was.version, clash=True)
         if was.version != commit.expected or was.removed or not was.follows or self._catalog_moved_on(commit):
             return Stale(version=was.version)
+        full = self._full(commit)
+        if full is not None:
+            return full
         self._touched.add(session_id)
         self._write(was.n or self._next_number(), was, commit)
         version = commit.expected + len(commit.events)
@@ -143,6 +158,13 @@ class Batch:
     def _catalog_moved_on(self, commit: Commit) -> bool:
         known = commit.catalog
         return known is not None and self._cursor.execute(sql.CATALOG_VERSION).fetchone()[0] != known
+
+    def _full(self, commit: Commit) -> Full | None:
+        queue = commit.queue
+        if not commit.room or commit.expected or not isinstance(queue, Enqueue):
+            return None
+        waiting = self._depths.room(self._db, queue.role, self.now, commit.room)
+        return None if waiting is None else Full(role=queue.role, waiting=waiting)
 
     def _write(self, n: int, was: _Standing, commit: Commit) -> None:
         role, score, dues = was.queued_role, was.queued_score, was.dues

@@ -51,6 +51,9 @@ INSERT INTO log (n, version, command_id, digest, reply, events, step, attempt, p
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
+#: How many packs a role's queue holds, reserved and postponed ones too.
+WAITING = "SELECT count(*) FROM queue WHERE role = ?"
+
 UNQUEUE = "DELETE FROM queue WHERE role = ? AND score = ? AND n = ?"
 
 ENQUEUE = """

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar, cast
 from passdown.broker.stores.sqlite import connections
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.connections import Place
+from passdown.broker.stores.sqlite.depths import Depths
 from passdown.broker.stores.sqlite.faults import unavailable
 from passdown.contracts.errors import Unavailable
 
@@ -73,6 +74,7 @@ class Writer:
         self._db: sqlite3.Connection | None = None
         self._pump: sqlite3.Connection | None = None
         self._rows_at_checkpoint = 0
+        self._depths = Depths()
         self.forget_callers()
 
     def forget_callers(self) -> None:
@@ -198,7 +200,7 @@ class Writer:
         db = self._db or self._connect()
         try:
             self._begin(db)
-            batch = Batch(db, self._clock(db))
+            batch = Batch(db, self._clock(db), self._depths)
             results = [job.work(batch) for job in jobs]
             batch.flush()
             db.execute("COMMIT")

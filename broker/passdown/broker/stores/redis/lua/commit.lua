@@ -1,5 +1,5 @@
 #!lua
--- One atomic step of a session. → {'c', version, now, role to ring for …}, {'r', reply}, {'s', version, clash}
+-- One atomic step of a session. → {'c', version, now, role to ring for …}, {'r', reply}, {'s', version, clash}, {'f', waiting}
 --
 -- It is not written where the memory is full: it makes the log longer.
 -- ARGV[4] and on: the digest of the command's content, state, reply, row, what it is found by, the pack (empty:
@@ -9,17 +9,17 @@
 local c = cmsgpack.unpack(ARGV[3])
 local digest, state, reply, row, filed, pack, prev, tip = unpack(ARGV, 4, 11)
 local session_id, command, expected, catalog, status, ended, task, opened_at, changed_at = unpack(c, 1, 9)
-local events, queue, lease, dues, tickets, tell, taking = unpack(c, 10, 16)
+local events, queue, lease, dues, tickets, tell, taking, room = unpack(c, 10, 17)
 
 local function fault()
-  if #c ~= 16 or not words(session_id, command, status, task, taking, tip) then
+  if #c ~= 17 or not words(session_id, command, status, task, taking, tip) then
     return 'a commit of another form'
   end
   if #digest ~= 16 or #filed ~= 24 or #tip ~= 8 or (#prev ~= 8 and prev ~= '') or session_id == '' then
     return 'a digest or an id of another length'
   end
   if not (natural(expected) and whole(catalog) and natural(ended) and natural(opened_at) and natural(changed_at)
-      and natural(events) and natural(tell)) then
+      and natural(events) and natural(tell) and natural(room)) then
     return 'a number that is none'
   end
   if events > 1000 then
@@ -96,6 +96,13 @@ if recorded then
 end
 if (head and head.version or 0) ~= expected or (head and prev ~= '' and prev ~= head.tip) or (catalog >= 0 and catalog ~= catalog_version()) then
   return {'s', head and head.version or 0, 0}
+end
+
+if room > 0 and expected == 0 and type(queue) == 'table' then
+  local waiting = call('ZCARD', BASE .. 'queued:' .. queue[1])
+  if waiting >= room then
+    return {'f', waiting}
+  end
 end
 
 -- -- write ---------------------------------------------------------------------------------------------------
