@@ -22,7 +22,8 @@ class Generous(RedisStore):
     def commit(
         self, commits: list[Commit], take: TakeRequest | None = None
     ) -> tuple[list[Outcome], Taken | None]:
-        return super().commit(commits, take and self._times_shards(take))
+        generous = [structs.replace(one, room=one.room * self.shards) for one in commits]
+        return super().commit(generous, take and self._times_shards(take))
 
     def take(self, request: TakeRequest) -> Taken:
         return super().take(self._times_shards(request))

@@ -135,6 +135,7 @@ class Desk:
             try:
                 self.broker.submit(plan, key=f"order-{number}")
                 number += 1
+                time.sleep(0.004)  # no faster than the agents work
             except PassdownError:
                 time.sleep(0.05)
 
@@ -159,9 +160,9 @@ class Desk:
                 return found
 
     def lost(self) -> int:
-        """Return how many acknowledged commits are not there, or another event is in their place."""
-        # Copied first: what is acknowledged while the logs are read is no loss.
-        acked = {session_id: dict(heads) for session_id, heads in list(self.acked.items())}
+        """Return how many commits acknowledged since this was asked last are not there, or are another event."""
+        # Taken away first: what is acknowledged while the logs are read is no loss.
+        acked, self.acked = self.acked, defaultdict(dict)
         return sum(self._lost(session_id, heads) for session_id, heads in acked.items())
 
     def _lost(self, session_id: str, acked: dict[int, str]) -> int:

@@ -34,6 +34,8 @@ EXAMPLES: dict[str, str] = {
     "retention": "30d",
     "archive": "none",
     "keep_keys": "2h",
+    "queue_limit": "50",
+    "health_file": "health.json",
 }
 
 
@@ -149,12 +151,14 @@ MEANT = {
     ("limits.task", "10"): 10,
     ("concurrency", "10"): 10,
     ("limits.push", "10"): 10,
+    ("queue_limit", "0"): 0,
+    ("queue_limit", "10"): 10,
     ("retention", "0s"): 0.0,
 }
 #: How each kind of setting is held against values that mean "nothing", "never" or "no end" elsewhere.
 COUNTED = ("number", "duration")
 WORDS = ("word", "true or false", "kind:name", "role = number")
-FREE = ("address", "list", "name", "folder", "URI reference")
+FREE = ("address", "list", "name", "folder", "path", "URI reference")
 
 
 @pytest.mark.parametrize(
