@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,7 +90,7 @@ class Demo:
 
 
 @contextmanager
-def demo_at(store: str, transport: str = "", folder: Path | None = None) -> Iterator[Demo]:
+def demo_at(store: str, transport: str = "", folder: Path | None = None) -> Generator[Demo]:
     """Lend a place for a demo; whatever it started is gone at the end."""
     made = Demo(store, transport, folder)
     yield made
@@ -176,5 +176,3 @@ def _check_run(run: Json, session: Json, effects: list[Json], answers: list[str]
         failed = content.startswith("Error")
         assert one["status"] == ("failed" if failed else "done")
         assert (one["error"] if failed else one["result"]) == content
-
-

@@ -1,10 +1,12 @@
 """Fixtures of the tests with real processes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.integration.flow import Flow, clock
 from tests.integration.site import Site
 
 
@@ -14,3 +16,23 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def start_flow(tmp_path: Path) -> Iterator[Callable[..., Flow]]:
+    """``start_flow(store, transport)`` starts two workers and a tick there, and has sessions flow all the while."""
+    with ExitStack() as ending:
+
+        def start(
+            store: str = "", transport: str = "", *, clocks: tuple[str, str] | None = None, **more: float
+        ) -> Flow:
+            made = Site(tmp_path, store, transport)
+            ending.callback(made.close)
+            flow = ending.enter_context(Flow(made, **more))
+            flow.tick()
+            for ahead in clocks or ("", ""):
+                flow.worker(prefix=clock(ahead) if ahead else ())
+            flow.warm()
+            return flow
+
+        yield start

@@ -1,7 +1,6 @@
 """Agents and tools of the test site. What is written outside goes to a journal of its own, one line an arrival."""
 
 import asyncio
-import fcntl
 import json
 import os
 import threading
@@ -37,12 +36,14 @@ def arrivals() -> list[dict[str, Any]]:
 def write_outside(
     tool_name: str, key: str, args: dict[str, Any], *, absorbs: bool = True
 ) -> dict[str, Any]:
-    """Write durably outside; a key that is there already is absorbed, but its arrival is kept."""
+    """Write durably outside; a key that is there already is absorbed, but its arrival is kept.
+
+    A line is all of a write: whoever is killed or frozen has written it or not, and the first one of a key counts.
+    """
+    seen = absorbs and any(one["key"] == key and one["applied"] for one in arrivals())
+    one = {"key": key, "tool": tool_name, "args": args, "applied": not seen, "absorbs": absorbs}
     with OUTSIDE.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go when the process ends, however that is
-        seen = absorbs and any(one["key"] == key and one["applied"] for one in arrivals())
-        one = {"key": key, "tool": tool_name, "args": args, "applied": not seen, "pid": os.getpid()}
-        file.write(json.dumps(one) + "\n")
+        file.write(json.dumps({**one, "pid": os.getpid()}) + "\n")
         file.flush()
         os.fsync(file.fileno())
     return {"id": f"r-{key[-6:]}"}

@@ -11,6 +11,7 @@
         flow.finish()  # every session at its end or with a person, each effect once, each log whole
 """
 
+import signal
 import subprocess
 import threading
 import time
@@ -30,22 +31,27 @@ from passdown.contracts.errors import Unavailable
 from passdown.contracts.events import EffectIntended
 from passdown.contracts.plans import Grant, Next, Plan
 from tests.integration.proof import arrived, assert_sound
-from tests.integration.site import Site, stage, wait_until
+from tests.integration.site import LEASE_S, Site, stage, types, wait_until
 
 ROLES = ["finder", "payer", "poster"]
 DESK = str(Path(__file__).with_name("flow_desk.py"))
 
 #: A session is submitted so often (seconds).
-EVERY_S = 0.1
+EVERY_S = 0.05
 #: A reservation that nobody claims ends so soon, where the real setting is ten seconds.
 CLAIM_BY_MS = 1_500
 #: Where a session may rest.
 AT_REST = ("done", "waiting-human")
 
 
-def flowing_plan() -> Plan:
+def clock(ahead: str) -> tuple[str, ...]:
+    """Return what goes before a command whose clock on the wall is ahead, by ``+1h`` or ``-60s``."""
+    return ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", ahead)
+
+
+def flowing_plan(lease_s: float = LEASE_S) -> Plan:
     """Find, pay, post: two writes, of which the second absorbs no repeat and cannot be looked for."""
-    some = {"max_attempts": 6, "recovery": "continue"}
+    some = {"max_attempts": 6, "recovery": "continue", "lease_seconds": lease_s}
     return Plan(
         name="flowing",
         start="find",
@@ -68,14 +74,18 @@ class Recovered(NamedTuple):
 class Flow:
     """Submits a session every now and then, from a thread, whatever happens; each under a key, until it is in."""
 
-    def __init__(self, site: Site, every_s: float = EVERY_S) -> None:
+    def __init__(self, site: Site, *, every_s: float = EVERY_S, lease_s: float = LEASE_S) -> None:
         self.site = site
+        self._plan = flowing_plan(lease_s)
         self.sessions: list[Session] = []
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self.ticks: list[subprocess.Popen[bytes]] = []
         self.recoveries: list[Recovered] = []
         #: Submits that were tried again by the producer, for the store was away longer than the broker's patience.
         self.again = 0
         self._every_s = every_s
         self._at_rest: set[str] = set()
+        self._versions: dict[str, int] = {}
         self._stop = threading.Event()
         self._faults: list[BaseException] = []
         self._lock = threading.Lock()
@@ -83,7 +93,7 @@ class Flow:
         self._thread = threading.Thread(target=self._produce, name="producer", daemon=True)
 
     def __enter__(self) -> Self:
-        self.site.broker.register(flowing_plan())
+        self.site.broker.register(self._plan)
         return self
 
     def __exit__(
@@ -100,11 +110,29 @@ class Flow:
         spec = decode(self.site.spec(ROLES).encode(), WorkerSpec)
         more = {"modules": [DESK], "limits": Limits(claim_by_ms=CLAIM_BY_MS), "grace_s": 1.0, **more}
         text = encode(replace(spec, **more)).decode()
-        return self.site.start("passdown.broker.worker", text, prefix=prefix)
+        self.workers.append(self.site.start("passdown.broker.worker", text, prefix=prefix))
+        return self.workers[-1]
 
     def tick(self, prefix: tuple[str, ...] = ()) -> "subprocess.Popen[bytes]":
         """Start a tick."""
-        return self.site.tick(prefix)
+        self.ticks.append(self.site.tick(prefix))
+        return self.ticks[-1]
+
+    def freeze(self, worker: "subprocess.Popen[bytes]") -> None:
+        """Stop a worker at its work until a lease of it is declared lost; it is for the caller to let it go on."""
+        ends = time.monotonic() + 60
+        while time.monotonic() < ends:
+            worker.send_signal(signal.SIGSTOP)
+            stopped = time.monotonic()
+            held = [one for one in self._open() if one.state().claim]
+            lost = self.seen("LeaseLost", held)
+            while time.monotonic() < stopped + 2 * LEASE_S:
+                if self.seen("LeaseLost", held) > lost:
+                    return
+                self.pass_by(0.2)
+            worker.send_signal(signal.SIGCONT)  # it had nothing in hand
+            self.pass_by(0.2)
+        raise AssertionError("it never holds anything")
 
     # -- the flow --
 
@@ -148,7 +176,11 @@ class Flow:
         """Return the sessions that are not at rest; raises where one ended as it must not."""
         if self._faults:
             raise self._faults[0]
-        found = {row.session_id: row.status for row in self.site.broker.sessions(limit=1000)}
+        rows = self.site.broker.sessions(limit=1000)
+        for row in rows:
+            assert row.version >= self._versions.get(row.session_id, 0), f"{row.session_id} was put back"
+            self._versions[row.session_id] = row.version
+        found = {row.session_id: row.status for row in rows}
         looked = [one for one in list(self.sessions) if one.id not in self._at_rest]
         for one in looked:
             status = found.get(one.id) or one.status()
@@ -163,9 +195,9 @@ class Flow:
         except Unavailable:
             return False
 
-    def open_now(self) -> int:
-        """Return how many sessions are on their way."""
-        return len(self._open())
+    def seen(self, kind: str, sessions: list[Session] | None = None) -> int:
+        """Return how many events of a type the logs of some sessions hold, of all if none are named."""
+        return sum(types(one).count(kind) for one in (list(self.sessions) if sessions is None else sessions))
 
     def recovered(self, what: str, within_s: float) -> Recovered:
         """The harm is over now: wait until a session that is submitted from now on is done, and all before it."""

@@ -112,6 +112,7 @@ class Proxy:
             return
         self.reset()
         self._on_loop(self._deafen)
+        self.reset()  # those that came meanwhile
         self._on_loop(self._idle)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -183,7 +184,9 @@ class _Link:
         except OSError:
             self.reset()
             return
-        if not client.is_closing():
+        if client.is_closing():
+            self.reset()
+        else:
             client.resume_reading()
 
     def from_client(self, data: bytes) -> None:

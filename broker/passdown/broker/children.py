@@ -34,6 +34,9 @@ _log = structlog.get_logger("passdown.worker")
 STUCK_STATUS = 75
 #: How often a process looks whether its parent is still there, and says that it should stop (seconds).
 _WATCH_EVERY = 0.1
+#: Signals that come within this time of the first are the same one (seconds): where a parent dies, the system
+#: sends one for each of its threads.
+_AT_ONCE = 1.0
 #: How long a child may take to hand back and to end, beyond its grace (seconds).
 _END_WITHIN = 15.0
 #: How long a child that has handed back all waits to be ended by its parent (seconds).
@@ -107,6 +110,7 @@ class _Child:
         self._alone = alone
         self._opened: Opened | None = None
         self._told = threading.Event()
+        self._told_at = 0.0
         self._leaving = False
         self._ended = threading.Lock()
         # Never left: this process hears signals this way until its end.
@@ -135,12 +139,14 @@ class _Child:
     def _heard(self, number: int) -> None:
         if self._leaving:
             return  # Celery says so to a child that ends of itself
-        if self._told.is_set():
+        if not self._told.is_set():
+            self.tell()
+        elif time.monotonic() - self._told_at > _AT_ONCE:
             os._exit(128 + number)
-        self.tell()
 
     def tell(self) -> None:
         """Have this child hand back what it holds, and end."""
+        self._told_at = time.monotonic()
         self._told.set()
         threading.Thread(target=self._end, name="passdown-child-end", daemon=True).start()
 

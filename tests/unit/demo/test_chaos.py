@@ -7,6 +7,7 @@ import pytest
 
 from passdown.broker.demo.chaos import Chaos, LossyDoorbell, LossyStore, Monkey
 from passdown.broker.demo.fleet import Fleet
+from passdown.broker.findings import Examined
 from passdown.broker.stores.base import Count, TakeRequest
 from passdown.broker.stores.sqlite import SqliteStore
 from passdown.contracts.errors import Unavailable
@@ -92,6 +93,20 @@ def test_a_lost_reply_was_done_all_the_same() -> None:
         lost.commit([])
     assert calls == ["commit"]
     inner.put(Count(session_id="s", name="n"))
+    inner.close()
+
+
+def test_what_a_store_says_of_itself_is_still_heard() -> None:
+    inner = SqliteStore(":memory:")
+    lossy = LossyStore(inner, lambda: True)
+    assert isinstance(lossy, Examined)
+    assert lossy.examine() == inner.examine()
+    assert lossy.may_lose == ""
+    inner.may_lose = "the last second"
+    assert lossy.may_lose == "the last second"
+    silent = LossyStore(cast(Any, _Recording([])), lambda: True)
+    assert silent.may_lose == ""
+    assert silent.examine().findings == []
     inner.close()
 
 

@@ -81,7 +81,7 @@ def test_beside_a_store_without_a_demo_is_nothing(tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_demo_on_a_server_are_found_where_one_says(tmp_path: Path) -> None:
-    with pytest.raises(ContractError, match="there is no outside.db"):
+    with pytest.raises(ContractError, match=r"there is no outside\.db"):
         place_beside("redis://localhost", tmp_path)
     (tmp_path / "outside.db").touch()
     found = place_beside("redis://localhost", tmp_path)

@@ -27,6 +27,7 @@ WRITTEN = Plan(
             risk="high",
             waived="tested by hand",
             lease="90s",
+            time_limit="10m",
             deadline="3d",
             max_attempts=5,
             max_entries=7,
@@ -74,6 +75,7 @@ STORED = stored.Plan(
             risk="high",
             waived="tested by hand",
             lease_seconds=90.0,
+            time_limit_seconds=600.0,
             deadline_seconds=259_200.0,
             max_attempts=5,
             max_entries=7,
@@ -113,7 +115,7 @@ def test_what_is_not_said_is_what_the_stored_form_defaults_to() -> None:
 def test_every_field_of_the_stored_stage_can_be_said() -> None:
     assert compile_plan(WRITTEN) == STORED
     said_fields = set(Stage.model_fields) | set(HumanStage.model_fields)
-    renamed = {"lease_seconds": "lease", "deadline_seconds": "deadline"}
+    renamed = {"lease_seconds": "lease", "deadline_seconds": "deadline", "time_limit_seconds": "time_limit"}
     assert {renamed.get(name, name) for name in stored.Stage.__struct_fields__} == said_fields
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from passdown.broker.core.state import TERMINAL
 from passdown.broker.stores.base import Commit, Committed, Enqueue, Full, Lease, Outcome, Repeated, Stale
 from passdown.broker.stores.redis.packed import (
+    as_it_is,
     filed_under,
     index_of,
     last_event,
@@ -21,6 +22,11 @@ from passdown.contracts.errors import ContractError
 PRIORITY_MS = 60_000
 #: What one commit may bring at most of each: events, due entries, tickets.
 MOST_ITEMS = 1000
+
+#: Making a text smaller takes as long as writing it. So a state that is soon written over is kept as it is, and so
+#: are replies and all events but long ones (bytes); of the first events of a log the first pack is made smaller.
+_SOON_OVER = ("queued", "running")
+_LONG_EVENT = 1000
 
 
 def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...], list[bytes]]:
@@ -52,14 +58,17 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
     )
     texts = [
         short_digest(commit.command_digest),
-        squeeze(commit.state),
-        squeeze(commit.reply),
+        as_it_is(commit.state) if row.status in _SOON_OVER else squeeze(commit.state),
+        as_it_is(commit.reply),
         pack_row(row),
         index_of(row),
         squeeze(queue.pack, first_event) if isinstance(queue, Enqueue) else b"",
         stand_in(commit.prev) if commit.prev else b"",
         stand_in(last_event(commit.state)),
-        *(squeeze(event) for event in commit.events),
+        *(
+            squeeze(event) if commit.expected and len(event) > _LONG_EVENT else as_it_is(event)
+            for event in commit.events
+        ),
     ]
     return about, texts
 

@@ -41,6 +41,11 @@ _WORDS_1 = (
 )
 
 
+def as_it_is(text: bytes) -> bytes:
+    """Return a text as it is kept where nothing is made smaller."""
+    return _AS_IT_IS + text
+
+
 def squeeze(text: bytes, first_event: bytes = b"") -> bytes:
     """Return a text as it is kept. ``first_event``: that of the session's log, if it is written in the same step."""
     if len(text) < _SHORT:
