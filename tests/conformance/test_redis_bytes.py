@@ -1,5 +1,6 @@
 """What a handoff costs on Redis: round trips while it runs, bytes once it ended, nothing after its removal."""
 
+import base64
 import random
 from collections.abc import Iterator
 from typing import Any, cast
@@ -27,23 +28,20 @@ from tests.conformance.building import ask, pack, request, step
 from tests.servers.redis import RedisServer
 
 PACK, RETURN = 2048, 1024
+#: So many times the bytes of both; 2.5 is what was promised.
+MOST_TIMES = 2.2
 #: Of DESIGN's pack and return so much is what the plan, the task and the claim add to the text.
 AROUND_INPUT, AROUND_OUTPUT = 660, 340
-WORDS = [
-    "customer", "order", "refund", "policy", "delivery", "was", "late", "amount", "of", "the", "and", "4711",
-    "checked", "by", "warehouse", "no", "damage", "found", "box", "opened", "return", "label", "sent", "on",
-]  # fmt: skip
 
 
-def prose(chance: random.Random, size: int) -> str:
-    """Return words in no order: it can be made smaller, and not by much less than what people write."""
-    text = " ".join(chance.choice(WORDS) + str(chance.randrange(1000)) for _ in range(size // 6))
-    return text[:size]
+def noise(chance: random.Random, size: int) -> str:
+    """Return text of which only its alphabet can be told: hardly anything that people write takes more room."""
+    return base64.b64encode(chance.randbytes(size)).decode()[:size]
 
 
 @agent("worker")
 def worker(pack: Pack, ctx: SyncContext) -> Done:
-    return Done({"text": prose(random.Random(pack.session_id), RETURN - AROUND_OUTPUT)})
+    return Done({"text": noise(random.Random(pack.session_id), RETURN - AROUND_OUTPUT)})
 
 
 class Site:
@@ -62,7 +60,7 @@ class Site:
 
     def submit(self, count: int) -> None:
         chance = random.Random(count)
-        work = [Submission({"text": prose(chance, PACK - AROUND_INPUT)}) for _ in range(count)]
+        work = [Submission({"text": noise(chance, PACK - AROUND_INPUT)}) for _ in range(count)]
         self.broker.submit_all("work", work)
 
     def drain(self) -> int:
@@ -134,7 +132,7 @@ def test_rule_12_a_finished_handoff_takes_little_and_nothing_once_it_is_removed(
     one = site.store.find(FindPack(session_id=found[0].session_id, step=1, attempt=1))
     assert isinstance(one, bytes)
     assert PACK * 0.95 < len(one) < PACK * 1.05
-    assert each <= 2.5 * (PACK + RETURN), f"{each:.0f} bytes"
+    assert each <= MOST_TIMES * (PACK + RETURN), f"{each:.0f} bytes"
 
     for row in found:
         site.store.put(Remove(session_id=row.session_id, version=row.version, status="done", keep_ms=0))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.flow import Flow, clock
 from tests.integration.site import Site
+from tests.servers.fixtures import StartRedis
 
 
 @pytest.fixture
@@ -19,8 +20,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def start_flow(tmp_path: Path) -> Iterator[Callable[..., Flow]]:
+def start_flow(tmp_path: Path, start_redis: StartRedis) -> Iterator[Callable[..., Flow]]:
     """``start_flow(store, transport)`` starts two workers and a tick there, and has sessions flow all the while."""
+    # Asked for only so that the servers end after the processes that use them.
     with ExitStack() as ending:
 
         def start(

@@ -19,6 +19,7 @@ class Takes:
 
     def __init__(self, app: App) -> None:
         self.noted: list[tuple[str, list[str]]] = []
+        self.at: list[float] = []
         store: Any = app.store
         take, commit = store.take, store.commit
 
@@ -34,6 +35,7 @@ class Takes:
     def _noted(self, request: Any, taken: Any) -> Any:
         if taken.packs:
             self.noted.append((request.role, [one.session_id for one in taken.packs]))
+            import time; self.at.append(time.monotonic())
         return taken
 
     def before(self, session_id: str, since: int = 0) -> int:

@@ -118,6 +118,13 @@ class Flow:
         self.ticks.append(self.site.tick(prefix))
         return self.ticks[-1]
 
+    def kill(self, process: "subprocess.Popen[bytes]", number: int = signal.SIGKILL) -> None:
+        """End a worker or a tick; all others must be there in the end."""
+        for some in (self.workers, self.ticks):
+            if process in some:
+                some.remove(process)
+        self.site.kill(process, number)
+
     def freeze(self, worker: "subprocess.Popen[bytes]") -> None:
         """Stop a worker at its work until a lease of it is declared lost; it is for the caller to let it go on."""
         ends = time.monotonic() + 60
@@ -229,12 +236,14 @@ class Flow:
     # -- the end --
 
     def finish(self, *, within_s: float = 30.0) -> Counter[str]:
-        """Stop submitting, wait for all, and look at each; returns how many ended how."""
+        """Stop submitting, wait for all, end all processes, and look at each session; returns how many ended how."""
         self._stop.set()
         self._thread.join(30)
         assert not self._thread.is_alive(), "the producer hangs"
         self._at_rest.clear()  # what a thawed worker told may have moved a session on
         self._wait(list(self.sessions), f"all {len(self.sessions)} sessions are done", within_s)
+        assert [one.args for one in (*self.workers, *self.ticks) if one.poll() is not None] == []
+        self.site.end()
         journal = arrived(self.site.outside)
         ended = Counter(self._prove(session, journal) for session in self.sessions)
         assert not journal, f"nobody intended these: {list(journal)[:5]}"
@@ -262,5 +271,8 @@ class Flow:
                 ("letters.post", "done"),
             ]
         else:
-            assert self.site.broker.tickets(session_id=session.id), "it waits for nobody"
+            # A person is asked about the one write that nobody can look for, and about nothing else.
+            (ticket,) = self.site.broker.tickets(session_id=session.id)
+            assert (ticket.kind, state.effects[-1].tool) == ("effect", "letters.post"), ticket
+            assert state.effects[-1].status == "unknown"
         return status

@@ -1,7 +1,7 @@
 """Agents and tools of the sessions that flow while servers die: each takes its time, so that harm meets it at work."""
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 from passdown.agents import Context, Done, Pack, SyncContext, agent, tool
@@ -9,6 +9,11 @@ from tests.integration.desk import find, write_outside
 
 #: How long each step of the work takes (seconds).
 STEP_S = 0.05
+
+
+def pause() -> None:
+    """Let a step's time go by. Under `faketime` a sleep fails, and a wait does not."""
+    threading.Event().wait(STEP_S)
 
 
 @tool("orders.find")
@@ -20,9 +25,9 @@ def find_order(order: str) -> dict[str, Any]:
 @tool("refunds.pay", effect=True, scope="refunds", verify=find, dedupes=True)
 def pay(order: str, *, key: str) -> dict[str, Any]:
     """Pay back: the bank absorbs a repeated key, and tells whether it knows one."""
-    time.sleep(STEP_S)
+    pause()
     paid = write_outside("refunds.pay", key, {"order": order})
-    time.sleep(STEP_S)
+    pause()
     return paid
 
 
@@ -30,14 +35,14 @@ def pay(order: str, *, key: str) -> dict[str, Any]:
 def post(order: str, *, key: str) -> dict[str, Any]:
     """Write on paper: a letter that goes twice arrives twice, and nobody can look whether it went."""
     posted = write_outside("letters.post", key, {"order": order}, absorbs=False)
-    time.sleep(STEP_S)
+    pause()
     return posted
 
 
 @agent("finder", version="1")
 def finder(pack: Pack, ctx: SyncContext) -> Any:
     """Look, and go on."""
-    time.sleep(STEP_S)
+    pause()
     return Done({"cents": ctx.call("orders.find", order=pack.inputs["order"])["cents"]})
 
 

@@ -4,7 +4,7 @@ import shutil
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,9 +47,12 @@ class Outside:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.arrived: Counter[str] = Counter()
+        #: Waits before each arrival; a test may put its own here.
+        self.delayed_by: Callable[[], object] = lambda: None
 
     def arrive(self, key: str) -> dict[str, str]:
         """Note an arrival."""
+        self.delayed_by()
         with self._lock:
             self.arrived[key] += 1
         return {"id": key[-6:]}
@@ -198,7 +201,7 @@ class Desk:
 
 
 @contextmanager
-def desk(server: RedisServer) -> Iterator[Desk]:
+def desk(server: RedisServer) -> Generator[Desk]:
     """Open a desk on a server, with its plan and tools registered."""
     made = Desk(server.url())
     try:

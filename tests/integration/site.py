@@ -130,12 +130,16 @@ class Site:
         process.send_signal(number)
         process.wait(timeout=30)
 
-    def close(self) -> None:
+    def end(self) -> None:
         """End what is still running."""
         for process in self._processes:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait(timeout=10)
+
+    def close(self) -> None:
+        """End what is still running, and let go of the store."""
+        self.end()
         self.broker.close()
 
     def log(self) -> str:

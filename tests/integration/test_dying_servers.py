@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from passdown.broker.client import Broker
+from passdown.broker.client import Broker, Session
 from passdown.broker.gateway import Limits
 from passdown.contracts.errors import Unavailable
 from passdown.contracts.events import Claimed, LeaseLost
@@ -45,11 +45,11 @@ def test_rule_03_workers_that_are_killed_stopped_or_frozen(flow: Flow) -> None:
     """Faults kombu#305 and langgraph#8796: no session stays open, and who thaws after its lease writes nothing twice."""
     first, second = flow.workers
     flow.pass_by(0.5)
-    flow.site.kill(first)
+    flow.kill(first)
     third = flow.worker()
     flow.recovered("a worker killed", WITHIN_S)
 
-    flow.site.kill(second, signal.SIGTERM)
+    flow.kill(second, signal.SIGTERM)
     assert second.returncode == 0
     flow.worker()
     flow.recovered("a worker stopped", WITHIN_S)
@@ -59,22 +59,21 @@ def test_rule_03_workers_that_are_killed_stopped_or_frozen(flow: Flow) -> None:
     third.send_signal(signal.SIGCONT)
     flow.pass_by(0.5)
     flow.finish()
-    assert third.poll() is None
 
 
 def test_rule_01_ticks_that_are_killed_and_three_at_once(start_flow: StartFlow, server: RedisServer) -> None:
     """Fault procrastinate#1408: the sweeper needs no leader, and three declare one loss once."""
     flow = start_flow(server.url(0), server.url(1))
     flow.pass_by(0.5)
-    flow.site.kill(flow.ticks[0])
-    flow.site.kill(flow.workers[0])
+    flow.kill(flow.ticks[0])
+    flow.kill(flow.workers[0])
     flow.pass_by(LEASE_S)
     three = [flow.tick() for _ in range(3)]
     flow.worker()
     flow.recovered("no tick for a while, and a worker killed", WITHIN_S)
 
-    flow.site.kill(three[0])
-    flow.site.kill(flow.workers[1])
+    flow.kill(three[0])
+    flow.kill(flow.workers[1])
     flow.worker()
     flow.recovered("one of three ticks and a worker killed", WITHIN_S)
     flow.finish()
@@ -120,7 +119,6 @@ def test_rule_03_redis_that_is_killed_stopped_and_restarted(flow: Flow, server: 
     server.restart()
     flow.recovered("Redis: restart", WITHIN_S)
     flow.finish()
-    assert [one.poll() for one in flow.workers] == [None, None]
 
 
 def test_rule_01_redis_is_restarted_three_times_within_ten_seconds(
@@ -134,7 +132,6 @@ def test_rule_01_redis_is_restarted_three_times_within_ten_seconds(
         flow.pass_by(0.7)
     flow.recovered("Redis restarted three times in a row", WITHIN_S)
     flow.finish()
-    assert [one.poll() for one in flow.workers] == [None, None]
 
 
 def test_rule_01_redis_is_away_for_a_while(start_flow: StartFlow, server: RedisServer) -> None:
@@ -160,7 +157,6 @@ def away_for(flow: Flow, server: RedisServer, seconds: float) -> None:
     server.start()
     flow.recovered(f"Redis away for {seconds:g} s", WITHIN_S)
     flow.finish()
-    assert [one.poll() for one in flow.workers] == [None, None]
 
 
 def test_rule_01_rabbitmq_that_is_killed_and_stopped(
@@ -174,7 +170,6 @@ def test_rule_01_rabbitmq_that_is_killed_and_stopped(
         rabbit.start()
         flow.recovered(f"RabbitMQ: {how.__name__}", WITHIN_S)
     flow.finish()
-    assert [one.poll() for one in flow.workers] == [None, None]
 
 
 def test_rule_01_the_doorbells_redis_is_flushed_and_killed(
@@ -206,7 +201,8 @@ def test_rule_11_redis_at_its_memory_s_limit(start_flow: StartFlow, server: Redi
         assert "hasty" not in [row.key for row in hasty.sessions(limit=1000)]
         client.config_set("maxmemory", 0)
         flow.recovered("Redis: its maxmemory raised", WITHIN_S)
-        flow.sessions.append(hasty.submit("flowing", inputs={"order": "hasty"}, key="hasty"))
+        session = hasty.submit("flowing", inputs={"order": "hasty"}, key="hasty")
+        flow.sessions.append(Session(flow.site.broker, session.id))
 
     server.client(2).set("filler", b"x" * 20_000_000)
     client.config_set("maxmemory", client.info("memory")["used_memory"] - 10_000_000)
@@ -219,7 +215,7 @@ def test_rule_11_redis_at_its_memory_s_limit(start_flow: StartFlow, server: Redi
 def test_rule_02_clocks_that_are_an_hour_off(start_flow: StartFlow, server: RedisServer) -> None:
     """Fault occurrent#662: the store's clock alone decides, and no lease that lives is taken over."""
     flow = start_flow(server.url(0), server.url(1), clocks=("+1h", "-1h"), lease_s=10.0)
-    flow.site.kill(flow.ticks[0])
+    flow.kill(flow.ticks[0])
     flow.tick(prefix=clock("+1h"))
     flow.pass_by(3.0)
     flow.finish()

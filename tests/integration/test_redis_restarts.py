@@ -72,8 +72,7 @@ def test_rule_03_what_was_under_way_at_a_restart_is_settled(start_redis: StartRe
     with desk(server) as made:
         made.broker.register(PLAN)
         hangs = threading.Event()
-        arrive = made.outside.arrive
-        made.outside.arrive = lambda key: arrive(key) if hangs.wait(20) else arrive(key)  # type: ignore[method-assign]
+        made.outside.delayed_by = lambda: hangs.wait(20)
         made.work(workers=1)
         session = made.broker.submit("desk", key="one")
         wait_until(lambda: [one.status for one in session.state().effects] == ["intended"], "it writes")

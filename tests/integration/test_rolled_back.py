@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from passdown.agents import Done, Options, Pack, Runtime, SyncContext, Tool, agent, tool
-from passdown.agents.port import HookPoint
+from passdown.agents.port import HookPoint, no_hooks
 from passdown.broker.cli.views.transitions import prove
 from passdown.broker.client import Broker, Session
 from passdown.broker.gateway import DirectGateway
@@ -60,13 +60,14 @@ class Rolled:
 
         tools: list[Tool[..., Any]] = [mail]
         options = Options(linger_seconds=0, patience_seconds=2)
-        more = {"hooks": hooks} if hooks else {}
-        return Runtime(self.gateway, agents=[writer], tools=tools, options=options, **more)
+        return Runtime(self.gateway, agents=[writer], tools=tools, options=options, hooks=hooks or no_hooks)
 
     def quarantined(self) -> list[str]:
         """Return what was kept for people."""
         found = self.broker.app.store.find(FindQuarantine())
-        return [row.reason for row in found if isinstance(row, QuarantineRow)] if isinstance(found, list) else []
+        return (
+            [row.reason for row in found if isinstance(row, QuarantineRow)] if isinstance(found, list) else []
+        )
 
     def sound(self, session: Session) -> None:
         """Fail unless the log gives the state, byte for byte, in an unbroken chain."""
@@ -89,7 +90,9 @@ def rolled(tmp_path: Path) -> Iterator[Rolled]:
     made.broker.close()
 
 
-def test_rule_03_an_intent_that_the_store_lost_is_recorded_again_by_the_claim_that_wrote(rolled: Rolled) -> None:
+def test_rule_03_an_intent_that_the_store_lost_is_recorded_again_by_the_claim_that_wrote(
+    rolled: Rolled,
+) -> None:
     """Also for a tool that absorbs no repeat: the worker lives, and its claim stands."""
 
     def hook(point: HookPoint, _: AnyPack | None) -> None:

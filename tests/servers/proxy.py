@@ -112,6 +112,7 @@ class Proxy:
             return
         self.reset()
         self._on_loop(self._deafen)
+        self._on_loop(self._round)
         self.reset()  # those that came meanwhile
         self._on_loop(self._idle)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -147,6 +148,11 @@ class Proxy:
         if listening is not None:
             listening.close()
             await listening.wait_closed()
+
+    async def _round(self) -> None:
+        """Let what was accepted become a connection: asyncio takes a few rounds to that."""
+        for _ in range(5):
+            await asyncio.sleep(0)
 
     async def _idle(self) -> None:
         """Let what was closed be closed: asyncio does that in its next round."""

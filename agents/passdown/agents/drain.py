@@ -47,9 +47,11 @@ class Worker(Protocol):
 class Turn:
     """The time in which a drain takes packs, and what it knows of the queue. ``more``: packs remained."""
 
-    def __init__(self, worker: Worker, role: str, ring: Ring | None) -> None:
+    def __init__(self, worker: Worker, role: str, ring: Ring | None, takes: int = 0) -> None:
+        """`takes`: after how many takes that brought packs it ends (0: any number)."""
         self._worker = worker
         self._ring = ring
+        self._takes = takes
         self._ends = time.monotonic() + worker.options.turn_seconds
         self._over = False
         self.role = role
@@ -87,6 +89,9 @@ class Turn:
     def absorb(self, taking: Taking) -> list[Offer]:
         """Return the packs of a taking; rings on, once, where more remain."""
         self.more = taking.more
+        if taking.offers and self._takes:
+            self._takes -= 1
+            self._over = self._over or not self._takes
         if taking.more and self._ring:
             ring, self._ring = self._ring, None
             try:

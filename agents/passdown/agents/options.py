@@ -15,6 +15,9 @@ class Options:
     linger_look_seconds: float = 0.0
     #: How long a drain takes new packs; it ends once those that it took have ended.
     turn_seconds: float = 30.0
+    #: After how many takes that brought packs the turn of a plain agent's drain ends as well, where other roles may
+    #: wait for its slot; that of an async agent has twice its slots (zero: any number).
+    turn_takes: int = 0
     #: How often a drain with free slots looks into the queue while its async agents run.
     poll_seconds: float = 1.0
     #: Packs that one drain runs at once where its agent is async.
@@ -36,7 +39,7 @@ class Options:
     def __post_init__(self) -> None:
         for one in fields(self):
             value = getattr(self, one.name)
-            least = value >= 0 if one.name.startswith("linger") else value > 0
+            least = value >= 0 if one.name.startswith(("linger", "turn_takes")) else value > 0
             if not least or value == float("inf"):
                 raise ContractError(
                     f"option {one.name}", f"expected a finite number above zero, got {value!r}"

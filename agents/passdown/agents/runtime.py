@@ -75,9 +75,11 @@ class Runtime:
         Plain agents run one at a time in the calling thread, async ones up to ``async_slots`` at once. It
         never raises: where the store stays away it is logged, the drain ends, and leases bring packs back.
         """
-        turn = Turn(self, role, ring)
         agent = self.registry.agents.get(role)
-        drain = AsyncDrain(self, turn) if agent and agent.is_async else PlainDrain(self, turn)
+        is_async = agent is not None and agent.is_async
+        takes = self.options.turn_takes
+        turn = Turn(self, role, ring, takes and (2 * self.options.async_slots if is_async else takes))
+        drain = AsyncDrain(self, turn) if is_async else PlainDrain(self, turn)
         try:
             return turn.open and drain.run()
         except Unavailable as error:

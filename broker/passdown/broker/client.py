@@ -41,7 +41,7 @@ from passdown.broker.stores.queries import (
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
 from passdown.contracts.codec import check, digest_of, encode, plain
-from passdown.contracts.errors import ContractError, NotFound, PassdownError, Unavailable
+from passdown.contracts.errors import ContractError, NotFound, PassdownError, PlanError, Unavailable
 from passdown.contracts.pack import Resource
 from passdown.contracts.plans import Plan, PlanRef, plan_ref
 from passdown.contracts.schema import Schema
@@ -221,9 +221,10 @@ class Broker:
         fresh = controller.unopened()
         try:
             ref = plan if isinstance(plan, PlanRef) else controller.catalog.plan(plan, fresh.catalog)
-        except NotFound:
-            return [False] * len(bodies)  # it may have been registered a moment ago
-        self._require_durable(ref, fresh)
+            self._require_durable(ref, fresh)
+        except (NotFound, PlanError):
+            # It may have been registered a moment ago; and what is open already is met, whatever it may do.
+            return [False] * len(bodies)
         asks = [
             Ask(name, replace(body, plan=ref), self.by, fresh)
             for name, body in zip(names, bodies, strict=True)

@@ -196,7 +196,7 @@ class _Team:
             DirectGateway(app.controller, limits_of(self._settings)),
             agents=self._registry.agents.values(),
             tools=self._registry.tools.values(),
-            options=app.transport.drains,
+            options=app.transport.drains(len(self._registry.agents)),
             on_stuck=on_stuck,
             guard=guard if self._alone else unguarded,
         )

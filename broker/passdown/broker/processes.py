@@ -112,7 +112,7 @@ class Up:
                 DirectGateway(self.app.controller, limits_of(settings)),
                 agents=registry.agents.values(),
                 tools=registry.tools.values(),
-                options=self.app.transport.drains,
+                options=self.app.transport.drains(len(self.roles)),
             )
         except BaseException:
             self.app.close()

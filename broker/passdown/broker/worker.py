@@ -258,7 +258,7 @@ class _Serving:
             agents=self._registry.agents.values(),
             tools=self._registry.tools.values(),
             hooks=self._hooks,
-            options=app.transport.drains,
+            options=app.transport.drains(len(self._spec.roles)),
             on_stuck=on_stuck,
             guard=guard if self._guarded else unguarded,
         )

@@ -26,8 +26,9 @@ def transport_findings(transport: Transport) -> list[Finding]:
         found = f"the folder {folder}, which is made with the first message"
         return [Finding(level="green", what=_WHAT, found=found)]
     shown = f"the folder {folder}" if folder else shown_address(transport.url)
-    connection = connection_to(transport.within(_CONNECT_S), _CONNECT_S)
+    connection: kombu.Connection | None = None
     try:
+        connection = connection_to(transport.within(_CONNECT_S), _CONNECT_S)
         took = _probe(connection)
         kind = _kind(connection)
     except Exception as error:  # noqa: BLE001 - each transport raises its own

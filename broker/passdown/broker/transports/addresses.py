@@ -66,6 +66,8 @@ _RABBITMQ_OPTIONS: dict[str, Any] = {
 
 #: A look into a store over the network takes a fraction of a doorbell's time (seconds).
 _LINGER_S, _LOOK_S = 0.05, 0.0005
+#: After so many takes a drain ends its turn where its pool serves other roles, too (docs/workers.md, fair turns).
+TURN_TAKES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +84,10 @@ class Transport:
     linger_s: float = 0.0
     look_s: float = 0.0
 
-    @property
-    def drains(self) -> Options:
-        """How drains work over this transport."""
-        return Options(linger_seconds=self.linger_s, linger_look_seconds=self.look_s)
+    def drains(self, roles: int) -> Options:
+        """Return how drains work over this transport, in a pool that serves so many roles."""
+        takes = TURN_TAKES if roles > 1 else 0
+        return Options(linger_seconds=self.linger_s, linger_look_seconds=self.look_s, turn_takes=takes)
 
     @property
     def rabbitmq(self) -> bool:
