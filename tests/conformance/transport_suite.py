@@ -5,8 +5,8 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, cast
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Self, cast
 
 import kombu
 import pytest
@@ -70,7 +70,7 @@ class Reader:
             self._handle(received)
         self.got.append(received)
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -104,7 +104,7 @@ class Drains:
 @contextlib.contextmanager
 def pool_of(
     transport: Transport, drains: Drains, junk: list[bytes], kind: Kind = "threads"
-) -> Iterator[Pool]:
+) -> Generator[Pool]:
     """Run a pool for the desk, once it has heard its first doorbell."""
     bell = KombuDoorbell(transport)
     pool = Pool(
@@ -281,7 +281,8 @@ class TransportSuite:
             def take() -> bool:
                 found = queue.bind(channel).get(no_ack=True)
                 if found is not None:
-                    got.append(found.body if isinstance(found.body, bytes) else found.body.encode())
+                    body: Any = found.body
+                    got.append(body if isinstance(body, bytes) else body.encode())
                 return len(got) == 2
 
             wait_until(take, "two of three")
@@ -395,7 +396,7 @@ class PoolSuite:
 
 def put_foreign(transport: Transport, queue: str, body: bytes, said: dict[str, Any]) -> None:
     """Put a message as another program would."""
-    how = {"content_type": "application/octet-stream", "content_encoding": "binary", **said}
+    how: dict[str, Any] = {"content_type": "application/octet-stream", "content_encoding": "binary", **said}
     with kombu.Connection(transport.url, transport_options=transport.options) as connection:
         producer = kombu.Producer(cast("Any", connection.channel()))
         producer.publish(body, routing_key=queue, exchange="", **how)

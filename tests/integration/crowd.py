@@ -33,6 +33,8 @@ class Takes:
         store.take, store.commit = taking, committing
 
     def _noted(self, request: Any, taken: Any) -> Any:
+        import os
+        if os.environ.get("TR"): import time; print(round(time.monotonic(),3), request.role, request.slots, request.linger_ms, len(taken.packs), taken.more)
         if taken.packs:
             self.noted.append((request.role, [one.session_id for one in taken.packs]))
             import time; self.at.append(time.monotonic())

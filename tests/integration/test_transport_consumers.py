@@ -4,7 +4,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -26,7 +26,7 @@ SQLITE = "sqlite:///x.db"
 
 
 @contextmanager
-def running(transport: Transport, drains: Any, *roles: str, concurrency: int = 2) -> Iterator[Pool]:
+def running(transport: Transport, drains: Any, *roles: str, concurrency: int = 2) -> Generator[Pool]:
     bell = KombuDoorbell(transport)
     pool = Pool(drains, bell, transport, list(roles), concurrency=concurrency)
     thread = threading.Thread(target=pool.run)
@@ -98,7 +98,7 @@ class TestHung:
         with running(redis, drains, "desk") as pool:
             wait_until(lambda: drains.roles, "a first drain")
             # What kombu's poller forgot is never asked for again.
-            cast("Any", consumer_of(pool).task_consumer.channel)._active_queues.clear()
+            consumer_of(pool).task_consumer.channel._active_queues.clear()
             drained = len(drains.roles)
             wait_until(lambda: pool.restarts == 1, "it was noticed", 15)
             wait_until(lambda: len(drains.roles) > drained, "its roles are drained", 5)

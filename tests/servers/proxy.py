@@ -39,6 +39,8 @@ class Proxy:
         self.silent = False
         self._counted = 0
         self._links: set[_Link] = set()
+        #: Both ends of all links, until they are closed: one that has still to write stays open for that.
+        self.ends: set[asyncio.Transport] = set()
         self._listening: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
@@ -156,6 +158,8 @@ class Proxy:
 
     async def _idle(self) -> None:
         """Let what was closed be closed: asyncio does that in its next round."""
+        for end in list(self.ends):
+            end.abort()
         others = asyncio.all_tasks() - {cast("asyncio.Task[object]", asyncio.current_task())}
         for task in others:
             task.cancel()
@@ -240,29 +244,38 @@ class _Link:
         self.proxy.gone(self)
 
 
-class _Client(asyncio.Protocol):
+class _End(asyncio.Protocol):
+    """One end of a link."""
+
     def __init__(self, link: _Link) -> None:
         self._link = link
+        self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._link.opened(cast(asyncio.Transport, transport))
+        self._transport = cast(asyncio.Transport, transport)
+        self._link.proxy.ends.add(self._transport)
+        self._made(self._transport)
+
+    def _made(self, transport: asyncio.Transport) -> None:
+        raise NotImplementedError
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._transport is not None:
+            self._link.proxy.ends.discard(self._transport)
+        self._link.closed()
+
+
+class _Client(_End):
+    def _made(self, transport: asyncio.Transport) -> None:
+        self._link.opened(transport)
 
     def data_received(self, data: bytes) -> None:
         self._link.from_client(data)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._link.closed()
 
-
-class _Server(asyncio.Protocol):
-    def __init__(self, link: _Link) -> None:
-        self._link = link
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._link.server = cast(asyncio.Transport, transport)
+class _Server(_End):
+    def _made(self, transport: asyncio.Transport) -> None:
+        self._link.server = transport
 
     def data_received(self, data: bytes) -> None:
         self._link.from_server(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._link.closed()

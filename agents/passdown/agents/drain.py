@@ -126,7 +126,9 @@ class PlainDrain:
     def run(self) -> bool:
         """Go on until the queue is empty or the turn is over; return whether packs remained."""
         turn, linger = self._turn, self._linger
-        offers = turn.take(1, linger_ms=linger.told_ms)
+        offers = turn.take(1)
+        if not offers:
+            return turn.more  # rung for what others have taken: lingering would keep a slot from other roles
         while True:
             if offers:
                 linger.begin()
@@ -190,7 +192,9 @@ class AsyncDrain:
     def run(self) -> bool:
         """Go on until the queue is empty or the turn is over, and all that was taken has ended."""
         turn, linger = self._turn, self._linger
-        self._start(turn.take(self._worker.options.async_slots, linger_ms=linger.told_ms))
+        self._start(turn.take(self._worker.options.async_slots))
+        if not self._running:
+            return turn.more  # as a plain one
         while not self._worker.closed:
             if self._running:
                 linger.begin()

@@ -12,7 +12,7 @@ from passdown.contracts.codec import clean_text
 from passdown.contracts.errors import PassdownError
 
 #: So many wait to be kept; what comes beyond them is only counted.
-_MOST_WAITING = 50
+MOST_WAITING = 50
 
 _log = structlog.get_logger("passdown.pool")
 
@@ -22,7 +22,7 @@ class JunkKeeper:
 
     def __init__(self, put: Callable[[Quarantine], None]) -> None:
         self._put = put
-        self._waiting: queue.Queue[Quarantine] = queue.Queue(_MOST_WAITING)
+        self._waiting: queue.Queue[Quarantine] = queue.Queue(MOST_WAITING)
         self._lock = threading.Lock()
         self._working = False
 

@@ -93,8 +93,10 @@ def test_a_message_has_one_reader_and_is_never_seen_in_part(bells: Path) -> None
         b"5",
         b'{"a":1}',
         b"[" * 200_000,
-        b'{"body":"%%%","headers":{},"properties":{"delivery_tag":"t","delivery_info":'
-        b'{"exchange":"","routing_key":"q"},"body_encoding":"base64"}}',
+        (
+            b'{"body":"%%%","headers":{},"properties":{"delivery_tag":"t","delivery_info":'
+            b'{"exchange":"","routing_key":"q"},"body_encoding":"base64"}}'
+        ),
         json.dumps({"__type__": "x", "__value__": "y"}).encode(),
     ],
     ids=["empty", "bytes", "text", "list", "number", "object", "deep", "base64", "tagged"],

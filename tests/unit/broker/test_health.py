@@ -3,6 +3,7 @@
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -125,7 +126,7 @@ class TestCommand:
         path = tmp_path / "h"
         self.write(path, store_s=99.0)
         asked = CliRunner().invoke(health_command, [str(path), "--json"])
-        said = decode(asked.output.encode(), dict)
+        said = decode(asked.output.encode(), dict[str, Any])
         assert (asked.exit_code, said["green"], said["health"]["storeS"]) == (6, False, 99.0)
 
     @pytest.mark.parametrize("within", ["30", "soon", "-1s"])

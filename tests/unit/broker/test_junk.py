@@ -4,8 +4,7 @@ import threading
 
 import structlog
 
-from passdown.broker import junk as module
-from passdown.broker.junk import JunkKeeper
+from passdown.broker.junk import MOST_WAITING, JunkKeeper
 from passdown.broker.push.judging import KEPT
 from passdown.broker.stores.base import Quarantine
 from passdown.contracts.errors import Unavailable
@@ -32,11 +31,15 @@ def test_rule_12_only_its_beginning_is_kept() -> None:
 
 def test_a_store_that_hangs_keeps_no_consumer_waiting_and_no_memory() -> None:
     hung = threading.Event()
-    keeper = JunkKeeper(lambda _: hung.wait() and None)
+
+    def put(_: Quarantine) -> None:
+        hung.wait()
+
+    keeper = JunkKeeper(put)
     with structlog.testing.capture_logs() as said:
-        for _ in range(3 * module._MOST_WAITING):
+        for _ in range(3 * MOST_WAITING):
             keeper.keep("q", b"x", "junk")
-    assert module._MOST_WAITING <= len(said) <= 2 * module._MOST_WAITING
+    assert MOST_WAITING <= len(said) <= 2 * MOST_WAITING
     hung.set()
 
 

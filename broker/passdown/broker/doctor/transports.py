@@ -25,7 +25,7 @@ def transport_findings(transport: Transport) -> list[Finding]:
     if folder and not Path(folder).is_dir():
         found = f"the folder {folder}, which is made with the first message"
         return [Finding(level="green", what=_WHAT, found=found)]
-    shown = f"the folder {folder}" if folder else shown_address(transport.url)
+    shown = f"the folder {folder}" if folder else shown_address(transport.url).removeprefix("passdown-")
     connection: kombu.Connection | None = None
     try:
         connection = connection_to(transport.within(_CONNECT_S), _CONNECT_S)

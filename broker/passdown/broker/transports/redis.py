@@ -29,6 +29,8 @@ TRANSPORT_ALIASES[TLS_SCHEME] = "passdown.broker.transports.redis:TlsTransport"
 MOST_LYING = 8
 #: The longest that a consumer stays in one call (seconds): as late as it hears that it is to stop.
 _LONGEST_S = 0.25
+#: The same while it may take no more, which another thread may change at any moment: a slot is free again.
+_FULL_S = 0.02
 #: How long a closing connection waits for the answer to its pending pop (seconds): the pop's own time-out is one.
 _LAST_ANSWER_S = 1.5
 
@@ -145,7 +147,13 @@ class Transport(redis.Transport):
         """Deliver one message; raises `socket.timeout` where none came within `timeout` seconds, or a part of them."""
         if self._is_cut:
             raise ConnectionResetError("cut off, for it heard nothing any more")
-        super().drain_events(connection, timeout=_LONGEST_S if timeout is None else min(timeout, _LONGEST_S))
+        longest = _LONGEST_S if self._may_take() else _FULL_S
+        super().drain_events(connection, timeout=longest if timeout is None else min(timeout, longest))
+
+    def _may_take(self) -> bool:
+        """Whether a pop will be sent: none is where as many messages are held as may be."""
+        channels: list[Any] = list(cast("Any", self).channels)
+        return any(one.qos.can_consume() for one in channels if one.active_queues)
 
     def cut(self, _connection: Any) -> None:
         """Have whoever reads meet a lost connection; from any thread."""
