@@ -27,6 +27,7 @@ class TestInAFolder(TransportSuite, PoolSuite):
         def put(queue: str, data: bytes) -> None:
             name = f"{time.time_ns() // 1000}_{abs(hash(data))}.{queue}.msg"
             folder = tmp_path / "x.db.bells"
+            folder.mkdir(exist_ok=True)
             (folder / f"{name}.part").write_bytes(data)
             (folder / f"{name}.part").rename(folder / name)
 

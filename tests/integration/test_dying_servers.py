@@ -146,6 +146,7 @@ def test_rule_01_redis_is_away_for_twenty_seconds(start_flow: StartFlow, server:
 
 
 def away_for(flow: Flow, server: RedisServer, seconds: float) -> None:
+    flow.pass_by(1.0)
     server.kill()
     began = len(flow.site.log())
     flow.pass_by(seconds)
@@ -163,13 +164,15 @@ def test_rule_01_rabbitmq_that_is_killed_and_stopped(
     start_flow: StartFlow, server: RedisServer, start_rabbitmq: StartRabbit
 ) -> None:
     rabbit = start_rabbitmq()
-    flow = start_flow(server.url(0), rabbit.url())
+    flow = start_flow(server.url(0), rabbit.url(), every_s=0.2)
     for how in (rabbit.kill, rabbit.stop):
         how()
-        flow.pass_by(0.3)
         rabbit.start()
         flow.recovered(f"RabbitMQ: {how.__name__}", WITHIN_S)
     flow.finish()
+    # Whoever reads a connection at the same time as its consumer takes frames away from it.
+    said = flow.site.log()
+    assert [word for word in ("UnexpectedFrame", "pool.consumer_hung") if word in said] == []
 
 
 def test_rule_01_the_doorbells_redis_is_flushed_and_killed(

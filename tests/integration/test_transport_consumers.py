@@ -11,13 +11,14 @@ from typing import Any, cast
 import kombu
 import pytest
 import structlog
+from celery.worker.consumer.consumer import Consumer
 
 from passdown.broker import watching
 from passdown.broker.app import Transport, transport_of
 from passdown.broker.doorbell import KombuDoorbell
 from passdown.broker.pool import Pool
 from passdown.broker.transports.carrier import Publisher
-from tests.conformance.transport_suite import QUEUE, Drains, Reader
+from tests.conformance.transport_suite import QUEUE, Drains, Reader, put_foreign
 from tests.integration.site import wait_until
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
@@ -26,9 +27,10 @@ SQLITE = "sqlite:///x.db"
 
 
 @contextmanager
-def running(transport: Transport, drains: Any, *roles: str, concurrency: int = 2) -> Generator[Pool]:
+def running(transport: Transport, drains: Any, *roles: str, **more: Any) -> Generator[Pool]:
     bell = KombuDoorbell(transport)
-    pool = Pool(drains, bell, transport, list(roles), concurrency=concurrency)
+    settings: dict[str, Any] = {"concurrency": 2, **more}
+    pool = Pool(drains, bell, transport, list(roles), **settings)
     thread = threading.Thread(target=pool.run)
     thread.start()
     try:
@@ -187,6 +189,54 @@ def _ring_until(transport: Transport, role: str, stop: threading.Event) -> None:
     while not stop.is_set():
         bell.ring(role)
     bell.close()
+
+
+class TestFaultsOfACallback:
+    """Fault celery/kombu#2582: an error that is taken for a lost connection, and the same message again for ever."""
+
+    def test_what_breaks_in_celery_costs_one_message_and_no_connection(
+        self, redis: Transport, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole, tries = Consumer.create_task_handler, list[object]()
+
+        def broken_once(consumer: Any, *args: Any, **kwargs: Any) -> Callable[[Any], None]:
+            handle = whole(consumer, *args, **kwargs)
+
+            def on_message(message: Any) -> None:
+                tries.append(message)
+                if len(tries) == 2:
+                    raise KeyError("x")
+                handle(message)
+
+            return on_message
+
+        monkeypatch.setattr(Consumer, "create_task_handler", broken_once)
+        drains, bell = Drains(), KombuDoorbell(redis)
+        with running(redis, drains, "desk") as pool:
+            wait_until(lambda: drains.roles, "a first drain")
+            connections = consumer_of(pool).restart_count
+            bell.ring("desk")
+            wait_until(lambda: len(tries) == 2, "it broke")
+            bell.ring("desk")
+            wait_until(lambda: len(drains.roles) == 2, "the next is answered")
+            assert len(tries) == 3
+            assert consumer_of(pool).restart_count == connections
+        bell.close()
+
+    def test_whoever_keeps_junk_may_break(self, redis: Transport, redis_server: RedisServer) -> None:
+        def keep(_: str, __: bytes, ___: str) -> None:
+            raise KeyError("x")
+
+        drains, bell = Drains(), KombuDoorbell(redis)
+        with running(redis, drains, "desk", on_junk=keep) as pool:
+            wait_until(lambda: drains.roles, "a first drain")
+            connections = consumer_of(pool).restart_count
+            redis_server.client().lpush("passdown:passdown.desk", b"junk")
+            put_foreign(redis, "passdown.desk", b"{}", {})
+            bell.ring("desk")
+            wait_until(lambda: len(drains.roles) == 2, "the bell is answered")
+            assert consumer_of(pool).restart_count == connections
+        bell.close()
 
 
 class TestLeftBehind:

@@ -18,7 +18,7 @@ from passdown.contracts.gateway import Giving, Offer, Taking, Wanted
 #: Packs that one drain of a plain agent takes at once, at most.
 MOST_AHEAD = 50
 #: For how long the packs that are taken at once may run, all of them (seconds).
-_AHEAD_S = 0.02
+_AHEAD_S = 0.05
 #: Packs that were taken at once and have not all ended by then wait for each other no longer (seconds).
 _SLOW_S = 0.5
 

@@ -55,8 +55,12 @@ class Ear:
         """Count a message that is none, say so, and hand it on to be kept."""
         self.junk += 1
         _log.warning("pool.junk", queue=queue[:100], bytes=len(body), reason=reason[:200], so_far=self.junk)
-        if self._on_junk:
+        if self._on_junk is None:
+            return
+        try:
             self._on_junk(queue, body, reason)
+        except Exception:  # noqa: BLE001 - whoever keeps junk must not stop those who hear
+            _log.exception("pool.junk_not_kept", queue=queue[:100])
 
     @property
     def polled(self) -> float:

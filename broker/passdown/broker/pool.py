@@ -60,6 +60,9 @@ def celery_app(
         task_store_errors_even_if_ignored=False,
         task_acks_late=False,
         worker_prefetch_multiplier=1,
+        # After a lost connection it would raise the prefetch count step by step, from the threads of the pool: they
+        # would read from the connection at the same time as the consumer, and take frames away from each other.
+        worker_enable_prefetch_count_reduction=False,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         worker_send_task_events=False,

@@ -16,6 +16,7 @@ _KINDS: dict[type[PassdownError], tuple[tuple[str, ...], int]] = {
     errors.Denied: (("who", "what", "why"), 403),
     errors.NotFound: (("kind", "name", "hint"), 404),
     errors.Unavailable: (("what", "why"), 503),
+    errors.QueueFull: (("role", "waiting", "limit"), 503),
 }
 _BY_CODE = {kind.code: kind for kind in _KINDS}
 

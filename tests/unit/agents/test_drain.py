@@ -88,28 +88,46 @@ def test_the_next_pack_comes_with_the_return():
 
 
 @BOTH
-def test_an_empty_queue_is_looked_into_once_more_where_a_drain_lingers(make: Any):
+def test_a_queue_that_was_empty_from_the_start_is_not_looked_into_again(make: Any):
     flaky = Flaky(MemoryGateway(), {})
-    with runtime_of(flaky.gateway, make(nothing), options=replace_options(linger_seconds=0.001)) as runtime:
-        runtime.drain("clerk")
-    assert flaky.asked == ["take", "take"]
+    with runtime_of(flaky.gateway, make(nothing), options=replace_options(linger_seconds=60)) as runtime:
+        assert runtime.drain("clerk") is False
+    assert flaky.asked == ["take"]
 
 
 @BOTH
 def test_a_drain_lingers_for_what_comes_in_a_moment(make: Any):
     broker = MemoryGateway()
+    submit(broker, 1)
     flaky = Flaky(broker, {})
     options = Options(linger_seconds=5)
 
     class Lingering(Runtime):
         def pause(self, seconds: float) -> None:
             assert seconds == 5
-            if not broker.sessions:
-                submit(broker, 1)
+            if len(broker.sessions) == 1:
+                broker.submit(make_pack("clerk", session_id="s0-later"))
 
     with Lingering(flaky.gateway, agents=[make(nothing)], options=options) as runtime:
         runtime.drain("clerk")
+    assert len(broker.sessions) == 2
     assert done(list(broker.sessions.values()))
+
+
+@pytest.mark.parametrize(("make", "least", "most"), [(plain_agent, 20, 20), (async_agent, 6, 6 * 3)])
+def test_where_other_roles_wait_a_turn_ends_after_some_takes(make: Any, least: int, most: int):
+    """Fault celery/kombu#166: a crowded role must not keep its slot until it is empty."""
+    broker = MemoryGateway()
+    submit(broker, 60)
+    options = replace_options(turn_takes=20, async_slots=3)
+
+    def slow(_: object) -> None:
+        time.sleep(0.03)  # so slow that they are taken one at a time
+
+    with runtime_of(broker, make(slow), options=options) as runtime:
+        assert runtime.drain("clerk") is True
+    assert least <= sum(one.status == "done" for one in broker.sessions.values()) <= most
+    assert all(one.status in ("done", "queued") for one in broker.sessions.values())
 
 
 @BOTH

@@ -15,3 +15,9 @@ def test_a_limit_that_means_nothing_is_refused(name: str, value: float):
 
 def test_no_lingering_is_allowed():
     assert Options(linger_seconds=0).linger_seconds == 0
+
+
+def test_turns_of_any_number_of_takes_are_allowed_and_less_than_none_are_not():
+    assert Options(turn_takes=0).turn_takes == 0
+    with pytest.raises(ContractError, match="option turn_takes"):
+        Options(turn_takes=-1)

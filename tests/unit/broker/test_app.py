@@ -31,7 +31,7 @@ class TestStoreAddresses:
 
     @pytest.mark.parametrize(
         "address",
-        ["", "passdown.db", "sqlite:", "sqlite://", "sqlite://host/a.db", "redis://h", "SQLITE:///a"],
+        ["", "passdown.db", "sqlite:", "sqlite://", "sqlite://host/a.db", "redis:h", "SQLITE:///a"],
     )
     def test_what_is_no_address(self, address: str) -> None:
         with pytest.raises(ContractError, match="expected sqlite:///path"):

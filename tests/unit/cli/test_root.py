@@ -203,7 +203,7 @@ def test_looking_for_something_leaves_no_store_behind(cli: Cli, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("store", "code", "said"),
     [
-        ("redis://localhost", 2, "store address does not fit its contract: expected sqlite:///path"),
+        ("redis:localhost", 2, "store address does not fit its contract: expected sqlite:///path"),
         ("sqlite:///:memory:", 2, "store does not fit its contract: one in memory ends with this process"),
         ("sqlite:////", 2, "/ is a folder; name a file in it"),
     ],

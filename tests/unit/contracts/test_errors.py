@@ -100,8 +100,10 @@ TABLE: list[tuple[PassdownError, str, int, str]] = [
         QueueFull("clerk", 200, 100),
         "queue-full",
         6,
-        "the queue of role clerk is full: 200 packs wait, the limit is 100; submit again when workers have caught"
-        " up, or raise queue_limit",
+        (
+            "the queue of role clerk is full: 200 packs wait, the limit is 100; submit again when workers have"
+            " caught up, or raise queue_limit"
+        ),
     ),
 ]
 

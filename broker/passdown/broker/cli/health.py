@@ -26,9 +26,9 @@ RED = 6
 @json_option
 @click.pass_context
 def health_command(ctx: click.Context, file: str, within: float, *, as_json: bool) -> None:
-    """Say whether a process works, from the file that its setting `health_file` names.
+    """Say whether a process works, from the file that it writes.
 
-    Green is a process that wrote lately, and heard its transport and its store lately; otherwise the exit code
+    The setting `health_file` of a `worker`, `tick` or `up` names it. Green is a process that wrote lately, and heard its transport and its store lately; otherwise the exit code
     is 6. A worker whose slots are all busy need not hear its transport.
     """
     found = read_health(file)

@@ -127,7 +127,9 @@ def store_path(url: str) -> str:
     for an address that is none.
     """
     if not url.startswith(SQLITE):
-        raise ContractError("store address", f"expected sqlite:///path, got {shown_address(url)!r}")
+        raise ContractError(
+            "store address", f"expected sqlite:///path or redis://host:port/db, got {shown_address(url)!r}"
+        )
     path = url.removeprefix(SQLITE) or DEFAULT_FILE
     if "\0" in path:
         raise ContractError("store address", f"a path has no NUL character, got {url!r}")
@@ -194,7 +196,12 @@ def _prefix(said: str | None, *, of_store: bool) -> str:
 
 def _on_rabbitmq(url: str) -> Transport:
     parts, query = _parts(url, "transport address", _TLS)
-    return Transport(_ours(parts, _RABBITMQ[parts.scheme], query), dict(_RABBITMQ_OPTIONS), linger_s=_LINGER_S, look_s=_LOOK_S)
+    return Transport(
+        _ours(parts, _RABBITMQ[parts.scheme], query),
+        dict(_RABBITMQ_OPTIONS),
+        linger_s=_LINGER_S,
+        look_s=_LOOK_S,
+    )
 
 
 def _parts(url: str, what: str, known: tuple[str, ...]) -> tuple[SplitResult, dict[str, str]]:
