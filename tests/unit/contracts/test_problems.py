@@ -21,6 +21,7 @@ SAMPLES: list[tuple[PassdownError, int, dict[str, Any]]] = [
         413,
         {"what": "pack", "size": 9, "budget": 8, "largest": {"inputs": 5}},
     ),
+    (errors.QueueFull("clerk", 9, 8), 503, {"role": "clerk", "waiting": 9, "limit": 8}),
     (errors.PlanError("refund@1", ["a", "b"]), 422, {"plan": "refund@1", "faults": ["a", "b"]}),
     (
         errors.Conflict("ticket 3", "user:ann", "deny"),
