@@ -142,7 +142,7 @@ def test_rule_12_a_finished_handoff_takes_little_and_nothing_once_it_is_removed(
     while site.store.due(ask()).next_ms == 0:
         continue
     names = {key.partition(b"}:")[2] for key in redis_server.client().scan_iter()}
-    assert names == {b"meta", b"catalog", b"documents", b"statuses"}
+    assert names == {b"meta", b"catalog", b"documents"}
     # Tables of the server shrink by and by, and buffers of connections stay.
     assert used(redis_server) - before < 0.2 * count * each
 

@@ -72,7 +72,6 @@ def a_commit(**other: Any) -> tuple[list[Any], list[bytes]]:
         "command": "c1",
         "expected": 0,
         "catalog": -1,
-        "status": "queued",
         "ended": 0,
         "task": "t1",
         "opened": 1000,

@@ -225,7 +225,7 @@ def test_tombstones_are_forgotten_in_bounded_parts(
         left.append(client.hlen("pd:{0}:gone"))
     assert left == [700, 200]
     assert client.hlen("pd:{0}:gone") == 0
-    assert sorted(client.keys("*")) == [b"pd:{0}:meta", b"pd:{0}:statuses"]
+    assert sorted(client.keys("*")) == [b"pd:{0}:meta"]
 
 
 def test_two_hundred_roles_one_of_them_crowded_are_rung_for_and_served(

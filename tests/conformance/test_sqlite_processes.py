@@ -15,6 +15,7 @@ import pytest
 from passdown.broker.stores.queries import FindSessions
 from passdown.broker.stores.sqlite import SqliteStore
 from tests.conformance.building import done, events_of, step
+from tests.soaking import scaled
 
 ROOT = Path(__file__).parents[2]
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -74,9 +75,14 @@ def test_two_processes_see_each_others_writes(start: Start, path: Path) -> None:
     store.close()
 
 
-def test_eight_processes_that_read_and_then_write_never_hear_of_a_lock(start: Start, path: Path) -> None:
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("whole_seconds", [3, pytest.param(60, marks=pytest.mark.soak)])
+def test_eight_processes_that_read_and_then_write_never_hear_of_a_lock(
+    start: Start, path: Path, whole_seconds: int
+) -> None:
     # FAULTS 98: deferred transactions fail at the upgrade of their lock, whatever the time-out.
-    processes = [start("hammer", f"p{n}", "3") for n in range(8)]
+    seconds = scaled(whole_seconds, at_least=3)
+    processes = [start("hammer", f"p{n}", str(seconds)) for n in range(8)]
     written = [said(process)[0] for process in processes]
     store = SqliteStore(path)
     versions = {row.session_id: store.load(row.session_id).version for row in sessions(store)}

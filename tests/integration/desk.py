@@ -33,9 +33,7 @@ def arrivals() -> list[dict[str, Any]]:
     return [json.loads(line) for line in OUTSIDE.read_text().splitlines()]
 
 
-def write_outside(
-    tool_name: str, key: str, args: dict[str, Any], *, absorbs: bool = True
-) -> dict[str, Any]:
+def write_outside(tool_name: str, key: str, args: dict[str, Any], *, absorbs: bool = True) -> dict[str, Any]:
     """Write durably outside; a key that is there already is absorbed, but its arrival is kept.
 
     A line is all of a write: whoever is killed or frozen has written it or not, and the first one of a key counts.

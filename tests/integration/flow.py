@@ -13,6 +13,7 @@
 
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -44,6 +45,11 @@ CLAIM_BY_MS = 1_500
 AT_REST = ("done", "waiting-human")
 
 
+def say(text: str) -> None:
+    """Print a line, for whoever asks for what tests said (`pytest -rP`)."""
+    sys.stdout.write(f"{text}\n")
+
+
 def clock(ahead: str) -> tuple[str, ...]:
     """Return what goes before a command whose clock on the wall is ahead, by ``+1h`` or ``-60s``."""
     return ("env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", ahead)
@@ -51,7 +57,7 @@ def clock(ahead: str) -> tuple[str, ...]:
 
 def flowing_plan(lease_s: float = LEASE_S) -> Plan:
     """Find, pay, post: two writes, of which the second absorbs no repeat and cannot be looked for."""
-    some = {"max_attempts": 6, "recovery": "continue", "lease_seconds": lease_s}
+    some = {"max_attempts": 20, "recovery": "continue", "lease_seconds": lease_s}
     return Plan(
         name="flowing",
         start="find",
@@ -169,7 +175,7 @@ class Flow:
         try:
             while not self._stop.wait(self._every_s):
                 self.submit()
-        except BaseException as error:  # the test's thread raises it
+        except BaseException as error:  # noqa: BLE001 - the test's thread raises it
             self._faults.append(error)
 
     def pass_by(self, seconds: float) -> None:
@@ -216,7 +222,7 @@ class Flow:
         self._wait(before, f"{what}: all {len(before)} sessions are done", within_s)
         took = Recovered(what, works_s, time.monotonic() - began)
         self.recoveries.append(took)
-        print(f"recovered | {what} | {took.works_s:.1f} s | {took.all_s:.1f} s")
+        say(f"recovered | {what} | {took.works_s:.1f} s | {took.all_s:.1f} s")
         return took
 
     def _wait(self, sessions: list[Session], what: str, within_s: float) -> None:
@@ -230,7 +236,9 @@ class Flow:
                 pass
             if left and time.monotonic() > ends:
                 said = [f"{one.id} {one.status()}" for one in left[:5]]
-                raise AssertionError(f"after {within_s:g} s still not: {what}; {said}\n{self.site.log()[-3000:]}")
+                raise AssertionError(
+                    f"after {within_s:g} s still not: {what}; {said}\n{self.site.log()[-3000:]}"
+                )
             time.sleep(0.05)
 
     # -- the end --
@@ -247,7 +255,7 @@ class Flow:
         journal = arrived(self.site.outside)
         ended = Counter(self._prove(session, journal) for session in self.sessions)
         assert not journal, f"nobody intended these: {list(journal)[:5]}"
-        print(f"ended | {dict(ended)}")
+        say(f"ended | {dict(ended)}")
         return ended
 
     def _prove(self, session: Session, journal: dict[str, list[bool]]) -> str:

@@ -36,6 +36,7 @@ def post(order: str, *, key: str) -> dict[str, Any]:
     """Write on paper: a letter that goes twice arrives twice, and nobody can look whether it went."""
     posted = write_outside("letters.post", key, {"order": order}, absorbs=False)
     pause()
+    pause()
     return posted
 
 

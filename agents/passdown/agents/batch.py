@@ -1,8 +1,8 @@
 """Quick packs of a plain agent, several at once: claimed in one round trip, and their returns given in one.
 
 They still run one after the other in one thread. How many are taken follows from how long the last ones
-took, so that a return waits for its neighbours for a few milliseconds at most; where an agent turns out to
-be slow after all, those that have not begun are released to others.
+took, so that a return waits for its neighbours for some milliseconds; where an agent turns out to be slow
+after all, what is done is given after half a second, and what has not begun is released to others.
 """
 
 import threading
@@ -54,16 +54,30 @@ class BatchRun:
         watch = threading.Timer(_SLOW_S, self._too_slow)
         watch.daemon = True
         watch.start()
+        fault: Exception | None = None
         try:
             while (claim := self._next()) is not None:
-                self._run_one(claim)
+                fault = self._tried(claim) or fault
             watch.cancel()
-            return self._give(then_take())
+            # What it gives must have been given before leases are let go.
+            watch.join()
+            taken = self._give(None if fault else then_take())
         finally:
             watch.cancel()
-            self._release_waiting("its worker could not go on")
             for claim in claims:
                 self._runner.let_go(claim)
+        if fault:
+            raise fault
+        return taken
+
+    def _tried(self, claim: ActiveClaim) -> Exception | None:
+        """Run one; what goes wrong with it takes no finished return of its neighbours along."""
+        try:
+            self._run_one(claim)
+        except Exception as error:  # noqa: BLE001  (raised again when the others are given)
+            self._release_waiting("its worker could not go on")
+            return error
+        return None
 
     def _next(self) -> ActiveClaim | None:
         if self._stopping():

@@ -29,7 +29,7 @@ NOTES_WAITING = 50
 #: Notes that are kept at most where commits are refused again and again.
 NOTES_KEPT = 4 * NOTES_WAITING
 #: A commit that ends with one of these took its notes along, or the claim is over; with any other it did not.
-_SPENT = (Denied, Fenced, Unavailable)
+SPENT = (Denied, Fenced, Unavailable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class ActiveClaim:
         taken = self.take_notes()
         try:
             return self.watched(lambda: act(aged(taken)))
-        except _SPENT:
+        except SPENT:
             raise
         except Exception:
             self.keep_notes(taken)

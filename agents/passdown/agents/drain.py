@@ -100,17 +100,29 @@ class Turn:
                 _log.warning("could not ring on", action="ring-failed", role=self.role, error=summary(error))
         return taking.offers
 
-    def enter(self, offer: Offer) -> bool:
-        """Let a taken pack in, alone where it must be; else hand it back."""
+    def enter_all(self, offers: list[Offer]) -> list[Offer]:
+        """Let taken packs in, alone where they must be; those that cannot enter are handed back."""
+        entered: list[Offer] = []
+        wait_s = self._worker.options.solo_wait_seconds
+        for offer in offers:
+            if self._enter(offer, wait_s):
+                entered.append(offer)
+            else:
+                wait_s = (
+                    0.0  # for the others nothing else is to be expected, and they were taken for a short time
+                )
+        return entered
+
+    def _enter(self, offer: Offer, wait_s: float) -> bool:
         worker = self._worker
         if worker.stopping:
-            why, wait = "the worker shuts down", 0.0
+            why, again_s = "the worker shuts down", 0.0
             self.more = True
-        elif worker.gate.enter(solo=offer.solo, seconds=worker.options.solo_wait_seconds):
+        elif worker.gate.enter(solo=offer.solo, seconds=wait_s):
             return True
         else:
-            why, wait = "a pack that must run alone and others met in one worker", 1.0
-        worker.runner.hand_back(offer.pack, why, wait)
+            why, again_s = "a pack that must run alone and others met in one worker", 1.0
+        worker.runner.hand_back(offer.pack, why, again_s)
         return False
 
 
@@ -149,7 +161,7 @@ class PlainDrain:
     def _run(self, offers: list[Offer]) -> Taking | None:
         """Run packs that were taken together; return what was taken with their returns."""
         began = time.monotonic()
-        entered = [one for one in offers if self._turn.enter(one)]
+        entered = self._turn.enter_all(offers)
         try:
             return self._run_entered(entered)
         except Unavailable:
@@ -165,7 +177,7 @@ class PlainDrain:
     def _run_entered(self, offers: list[Offer]) -> Taking | None:
         runner = self._worker.runner
         agent = runner.registry.agents.get(self._turn.role)
-        alone = [one for one in offers if one.pack.cause == "settle" or agent is None]
+        alone = [one for one in offers if one.pack.cause == "settle" or one.dear or agent is None]
         together = [one for one in offers if one not in alone]
         for offer in alone if together else alone[:-1]:
             runner.run(offer, lambda: None)
@@ -217,16 +229,15 @@ class AsyncDrain:
             self._start(self._turn.take(free, holding=self._running > 0, linger_ms=linger_ms))
 
     def _start(self, offers: list[Offer]) -> None:
-        for offer in offers:
-            if self._turn.enter(offer):
-                self._running += 1
-                self._alone = offer.solo
-                AsyncRun(
-                    self._worker.runner,
-                    offer,
-                    self._then_take,
-                    lambda outcome, solo=offer.solo: self._end(outcome, solo=solo),
-                ).start()
+        for offer in self._turn.enter_all(offers):
+            self._running += 1
+            self._alone = offer.solo
+            AsyncRun(
+                self._worker.runner,
+                offer,
+                self._then_take,
+                lambda outcome, solo=offer.solo: self._end(outcome, solo=solo),
+            ).start()
 
     def _end(self, outcome: Outcome, *, solo: bool) -> None:
         self._worker.gate.leave(solo=solo)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from passdown.agents.agent import Agent
-from passdown.agents.claim import ActiveClaim, aged, log_of
+from passdown.agents.claim import SPENT, ActiveClaim, aged, log_of
 from passdown.agents.context import Context, SyncContext
 from passdown.agents.fitness import unfit
 from passdown.agents.limits import OverTime, TimeLimits, limit_of
@@ -76,9 +76,7 @@ class Runner:
         """Hold several attempts in one round trip; return those that this worker is to run."""
         asked = [one for one in map(self._claiming, packs) if one is not None]
         gateway = self.port.gateway
-        answers = self.port.commit_all(
-            "claim", [one.pack for one in asked], lambda: gateway.claim_all(asked)
-        )
+        answers = self.port.commit_all("claim", [one.pack for one in asked], lambda: gateway.claim_all(asked))
         held: list[ActiveClaim | None] = []
         away: Unavailable | None = None
         for one, answer in zip(asked, answers, strict=True):
@@ -241,9 +239,7 @@ class Runner:
             claim.log.warning("an agent failed", action="agent-failed", error=summary(error))
             self._fail(claim, "error", describe(error))
 
-    def _give(
-        self, claim: ActiveClaim, body: bytes, then_take: Callable[[], Wanted | None]
-    ) -> Taking | None:
+    def _give(self, claim: ActiveClaim, body: bytes, then_take: Callable[[], Wanted | None]) -> Taking | None:
         gateway, more = self.port.gateway, then_take()
         try:
             return claim.commit(
@@ -259,9 +255,7 @@ class Runner:
             self._not_taken(claim, error)
         return None
 
-    def give_all(
-        self, given: list[tuple[ActiveClaim, Giving]], then_take: Wanted | None
-    ) -> Taking | None:
+    def give_all(self, given: list[tuple[ActiveClaim, Giving]], then_take: Wanted | None) -> Taking | None:
         """Give several returns in one round trip; raises Unavailable where the store stays away for one of them."""
         notes = [claim.take_notes() for claim, _ in given]
         giving = [one._replace(notes=aged(taken)) for (_, one), taken in zip(given, notes, strict=True)]
@@ -276,7 +270,8 @@ class Runner:
             if isinstance(answer, Unavailable):
                 claim.unavailable = away = answer
             elif answer is not None:
-                claim.keep_notes(kept)
+                if not isinstance(answer, SPENT):
+                    claim.keep_notes(kept)
                 self._not_taken(claim, answer)
         if away:
             raise away

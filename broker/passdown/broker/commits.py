@@ -46,7 +46,8 @@ def commit_of(
         dues=_due_entries(before, after),
         tickets=_ticket_rows(after) if after.tickets != (before.tickets if before else []) else None,
         lease=_lease(before, after),
-        catalog=None if decision.pack is None else catalog,
+        # A session is opened with the plan that is the newest by then, also where it begins with a person.
+        catalog=catalog if decision.pack is not None or before is None else None,
         tell=to_tell(before, after),
         room=0 if before else room,
     )

@@ -159,9 +159,9 @@ class Controller:
             return {}, None
         try:
             outcomes, taken = self.store.commit(list(commits.values()), take)
-        except Unavailable as error:
-            # Each is asked for by its id from here on: some of them may be recorded.
-            _log.warning("controller.store_away", sessions=len(commits), error=str(error))
+        except PassdownError as error:
+            # Each is asked for by its id from here on: some may be recorded, and one may be what is refused.
+            _log.warning("controller.not_together", sessions=len(commits), error=str(error))
             return {}, None
         answers: dict[int, Done] = {}
         rung: dict[str, None] = {}
@@ -200,7 +200,7 @@ class Controller:
         raise AssertionError("retry_context ends by returning or raising")
 
     def _may_come_back(self, error: Exception) -> bool:
-        return isinstance(error, Unavailable) and not self._closed
+        return isinstance(error, Unavailable) and not isinstance(error, QueueFull) and not self._closed
 
     def close(self) -> None:
         """Have no more patience: the store is closed from here, and will not come back."""

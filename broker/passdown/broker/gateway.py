@@ -101,7 +101,19 @@ class DirectGateway:
         except ContractError as error:
             return error
         self._attempts.keep((one.session_id, one.step, one.attempt), held)
-        return Offer(pack=pack, solo=one.solo)
+        return Offer(pack=pack, solo=one.solo, dear=self._is_dear(held))
+
+    def _is_dear(self, held: Held) -> bool:
+        """Whether the next lost claim brings in a person, or fails the session."""
+        state = held.state
+        if state is None:
+            return True
+        try:
+            given, _ = self._controller.catalog.given(state, state.plan, held.catalog)
+            stage = given.stage(state.stage)
+        except PassdownError:
+            return True  # whoever claims it is told why it cannot be run
+        return stage.recovery == "human" or state.failures + 1 >= stage.max_attempts
 
     def _put_aside(self, one: TakenPack, fault: ContractError) -> None:
         """Keep what cannot be read for inspection, and let it stop nobody; a newer worker may be able to read it."""

@@ -26,10 +26,15 @@ class AgentInfo(Wire, frozen=True, kw_only=True):
 
 
 class Offer(Wire, frozen=True, kw_only=True):
-    """A taken pack: reserved, not claimed."""
+    """A taken pack: reserved, not claimed.
+
+    A ``solo`` one runs alone in its process. One that is ``dear`` is claimed only when it runs: its claim, lost
+    once, would bring in a person.
+    """
 
     pack: Pack
     solo: bool = False
+    dear: bool = False
 
 
 class Claim(Wire, frozen=True, kw_only=True):

@@ -100,11 +100,11 @@ class Redis:
         """What a session says of its place in the queue is where it stands."""
         found = [
             kind
-            for kind in ("ready", "waiting", "queued")
+            for kind in ("queue", "queued")
             for handle in self._client.zrange(f"{self._keys.base}{kind}:{role}", 0, -1)
             if handle[12:].decode() == name
         ]
-        assert found in (["ready", "queued"], ["waiting", "queued"]), found
+        assert found == ["queue", "queued"], found
 
 
 STORES: dict[str, Callable[[Callable[[], int]], Driver]] = {"sqlite": Sqlite, "redis": Redis}

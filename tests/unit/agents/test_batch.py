@@ -1,18 +1,23 @@
 """Quick packs several at once: few calls, and none waits for long behind a slow one."""
 
 import threading
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from passdown.agents import Agent, Done, Pack, SyncContext, agent
 from passdown.agents.batch import MOST_AHEAD, Ahead
+from passdown.agents.drain import Turn
 from passdown.agents.memory_gateway import MemoryGateway
 from passdown.agents.memory_session import Session
 from passdown.agents.port import HookPoint
 from passdown.agents.testing import make_pack
 from passdown.contracts.errors import PassdownError, Unavailable
-from tests.unit.agents.helpers import runtime_of, wait_until
+from passdown.contracts.gateway import Claim
+from tests.unit.agents.helpers import QUICK, runtime_of, wait_until
 
 
 class Counted(MemoryGateway):
@@ -174,3 +179,75 @@ def test_without_the_store_the_drain_ends(times: int) -> None:
     lost = [one for one in sessions if one.claim_id]
     assert lost  # their leases bring them back
     assert {one.status for one in sessions if one not in lost} == {"done"}
+
+
+class Refusing(MemoryGateway):
+    """Has no store for the failure of one session, or breaks over it."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def fail(self, claim: Claim, *args: Any, **kwargs: Any) -> Any:
+        if claim.session_id == "s0-30":
+            raise self.error
+        return super().fail(claim, *args, **kwargs)
+
+
+@pytest.mark.parametrize("error", [Unavailable("the store", "away"), RuntimeError("broken")])
+def test_a_fault_with_one_takes_no_finished_return_along(error: Exception) -> None:
+    ran: list[str] = []
+
+    @agent("clerk")
+    def moody(pack: Pack, _ctx: SyncContext) -> Done:
+        ran.append(pack.session_id)
+        if pack.session_id == "s0-30":
+            raise ValueError("thirty")
+        return Done()
+
+    broker = Refusing(error)
+    sessions = submit(broker, 60)
+    with runtime_of(broker, moody, options=replace(QUICK, patience_seconds=0.1)) as runtime:
+        runtime.drain("clerk")
+    done = {one.name for one in sessions if one.status == "done"}
+    assert "s0-30" in ran
+    assert done == set(ran) - {"s0-30"}
+    assert [one.name for one in sessions if one.claim_id] == ["s0-30"]
+
+
+def test_what_is_dear_is_claimed_only_when_it_runs() -> None:
+    """One death of a worker must not bring in a person for packs that had not begun."""
+    held: list[int] = []
+
+    class Dear(MemoryGateway):
+        def take(self, *args: Any, **kwargs: Any) -> Any:
+            taking = super().take(*args, **kwargs)
+            return structs.replace(taking, offers=[structs.replace(one, dear=True) for one in taking.offers])
+
+    broker = Dear()
+    sessions = submit(broker, 100)
+
+    @agent("clerk")
+    def looking(_pack: Pack, _ctx: SyncContext) -> Done:
+        held.append(sum(bool(one.claim_id) for one in sessions))
+        return Done()
+
+    with runtime_of(broker, looking) as runtime:
+        runtime.drain("clerk")
+    assert statuses(sessions) == {"done"}
+    assert set(held) == {1}
+
+
+def test_behind_a_solo_pack_several_wait_no_longer_than_one() -> None:
+    broker = MemoryGateway()
+    submit(broker, 20)
+    options = replace(QUICK, solo_wait_seconds=0.3)
+    with runtime_of(broker, quick, options=options) as runtime:
+        turn = Turn(runtime, "clerk", None)
+        offers = turn.take(20)
+        assert len(offers) == 20
+        assert runtime.gate.enter(solo=True, seconds=1)
+        began = time.monotonic()
+        assert turn.enter_all(offers) == []
+        assert time.monotonic() - began < 3
+        runtime.gate.leave(solo=True)

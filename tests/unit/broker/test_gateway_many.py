@@ -8,7 +8,7 @@ from passdown.agents import Done
 from passdown.agents.results import write_return
 from passdown.contracts.errors import Unavailable
 from passdown.contracts.gateway import Claim, Claiming, Giving, Wanted
-from tests.unit.broker.rig import ME, ROLE, Rig
+from tests.unit.broker.rig import ME, ROLE, Rig, plan
 
 
 @pytest.fixture
@@ -63,3 +63,22 @@ def test_without_patience_the_caller_is_told_of_each(rig: Rig) -> None:
     rig.fail()
     answers, _ = rig.gateway.give_all(given)
     assert answers == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "dear"),
+    [({}, False), ({"recovery": "human"}, True), ({"max_attempts": 1}, True), ({"max_attempts": 2}, False)],
+)
+def test_a_pack_is_dear_where_its_next_lost_claim_brings_in_a_person(
+    rig: Rig, more: dict[str, Any], dear: bool
+) -> None:
+    rig.open(plan(**more))
+    (offer,) = rig.gateway.take(ROLE, 1).offers
+    assert offer.dear is dear
+
+
+def test_a_pack_that_was_lost_once_may_be_dear_from_then_on(rig: Rig) -> None:
+    rig.open(plan(max_attempts=2))
+    rig.lose(rig.claim())
+    (offer,) = rig.gateway.take(ROLE, 1).offers
+    assert offer.dear

@@ -56,3 +56,14 @@ def test_no_limit(rig: Rig) -> None:
     broker = limited(rig, 0)
     broker.register(plan())
     assert len(broker.submit_all("p", [Submission() for _ in range(50)])) == 50
+
+
+def test_it_is_said_at_once_also_after_the_store_was_away(rig: Rig) -> None:
+    broker = limited(rig, 1)
+    broker.register(plan())
+    broker.submit("p")
+    rig.fail("before", only=["commit"])
+    began = time.monotonic()
+    with pytest.raises(QueueFull):
+        broker.submit("p")
+    assert time.monotonic() - began < 10

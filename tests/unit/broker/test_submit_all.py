@@ -7,7 +7,7 @@ import pytest
 
 from passdown.broker import Broker, Submission
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, NotFound, Unavailable
-from passdown.contracts.plans import Plan
+from passdown.contracts.plans import Plan, Stage
 from tests.unit.broker.rig import Rig, plan
 
 
@@ -68,6 +68,16 @@ def test_a_plan_that_somebody_else_registered_a_moment_ago_is_what_its_name_mean
     (second,) = rig.broker.submit_all("p", [Submission()])
     assert second.state().plan.version == 2
     assert rig.broker.submit("q").state().plan.name == "q"
+
+
+def test_also_where_it_begins_with_a_person(rig: Rig) -> None:
+    def asking(version: int) -> Plan:
+        return Plan(name="p", version=version, start="only", stages={"only": Stage(queue="leads")})
+
+    rig.broker.register(asking(1))
+    rig.broker.submit("p")
+    Broker(replace(rig.app, controller=rig.other())).register(asking(2))
+    assert rig.broker.submit("p").state().plan.version == 2
 
 
 @pytest.mark.parametrize("fault", ["before", "after", "stale"])

@@ -42,7 +42,6 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
         commit.command_id,
         commit.expected,
         -1 if commit.catalog is None else commit.catalog,
-        row.status,
         int(row.status in TERMINAL),
         row.task_id,
         row.opened_at,

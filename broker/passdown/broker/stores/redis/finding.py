@@ -11,10 +11,13 @@ from typing import Any, NamedTuple, assert_never, cast
 
 import msgspec
 
+from passdown.broker.core.state import A2A_STATE
 from passdown.broker.stores import base, queries
 from passdown.broker.stores.redis import scripts
-from passdown.broker.stores.redis.keys import Keys
+from passdown.broker.stores.redis.keys import POSTPONED, RESERVED, Keys
 from passdown.broker.stores.redis.packed import (
+    AT_WORK,
+    filed_status,
     filed_under,
     place_of,
     short_digest,
@@ -29,6 +32,8 @@ from passdown.broker.stores.redis.shards import Shards
 _FILED, _PLACE = 6, 11
 #: The same of a ticket: twelve digits, when it was opened (6), its session's number (5), and its own (4).
 _FILED_TICKET, _NUMBER_OF_TICKET = 12, 4
+#: Names that are read at once where many of them may not fit.
+_LARGE_PAGE = 500
 #: What all open tickets are found by.
 _ALL_TICKETS = b"0" * _FILED_TICKET
 #: Number, what its queue is found by, when it was opened, row.
@@ -112,9 +117,11 @@ def _sessions(shards: Shards, query: queries.FindSessions) -> list[queries.Sessi
             return []
     found: list[queries.SessionRow] = []
     seen: set[str] = set()
-    names = _newest_first(shards, _sources(shards, query), before, query.limit + 1)
+    # Of what is read in such an index much may not fit: fewer and larger pages.
+    page_size = query.limit + 1 if query.status not in AT_WORK else max(query.limit + 1, _LARGE_PAGE)
+    names = _newest_first(shards, _sources(shards, query), before, page_size)
     while len(found) < query.limit:
-        page = list(islice(names, query.limit + 1))
+        page = list(islice(names, page_size))
         if not page:
             break
         for row in _rows(shards, page):
@@ -129,16 +136,11 @@ def _sources(shards: Shards, query: queries.FindSessions) -> list[_Source]:
     if query.task is not None:
         filed = [filed_under("task", query.task), filed_under("name", query.task)]
     elif query.status is not None:
-        filed = [filed_under("status", query.status)]
+        filed = [filed_status(query.status)]
     elif query.plan is not None:
         filed = [filed_under("plan", query.plan)]
     else:
-        statuses = shards.ask([("SMEMBERS", keys.statuses) for keys in shards.keys])
-        return [
-            _Source(shard, filed_under("status", status.decode()))
-            for shard, of_shard in enumerate(statuses)
-            for status in of_shard
-        ]
+        filed = list(dict.fromkeys(map(filed_status, A2A_STATE)))
     return [_Source(shard, one) for shard in range(len(shards.keys)) for one in filed]
 
 
@@ -305,12 +307,13 @@ _LOOKS = 5
 
 
 def _looks(keys: Keys, role: str, now: int) -> tuple[Command, ...]:
-    """Return what is asked of a role: ready, ready again, reserved, running, when the oldest was queued."""
+    """Return what is asked of a role: ready, no longer postponed, reserved, running, when the oldest was queued."""
+    queue = keys.queue(role)
     return (
-        ("ZCARD", keys.ready(role)),
-        ("ZCOUNT", keys.waiting(role), "-inf", now),
-        ("ZCOUNT", keys.busy(role), f"({now}", "(+inf"),
-        ("ZCOUNT", keys.busy(role), "+inf", "+inf"),
+        ("ZCOUNT", queue, "-inf", RESERVED + now),
+        ("ZCOUNT", queue, POSTPONED, POSTPONED + now),
+        ("ZCOUNT", queue, f"({RESERVED + now}", f"({POSTPONED}"),
+        ("ZCARD", keys.busy(role)),
         ("ZRANGE", keys.queued(role), 0, 0, "WITHSCORES"),
     )
 

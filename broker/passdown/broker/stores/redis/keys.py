@@ -12,6 +12,8 @@ from typing import NamedTuple
 #: Before the tag: no brace may come before the shard's, and a colon ends the prefix.
 PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,40}")
 _SHARD = re.compile(r"s(0|[1-9][0-9]{0,3})-")
+#: Scores in a role's queue, as common.lua has them.
+RESERVED, POSTPONED = 100_000_000_000_000, 200_000_000_000_000
 #: Shards that a store may have at most.
 MOST_SHARDS = 1024
 
@@ -48,11 +50,15 @@ FAMILIES = (
         "",
         "one field for each role that is rung, until it is answered or `due` finds it empty",
     ),
-    Family("ready", "zset", "role", "one member for each pack that may be taken; gone when there is none"),
-    Family("waiting", "zset", "role", "one member for each pack that is reserved or postponed"),
-    Family("queued", "zset", "role", "one member for each pack of the role, by when it was queued"),
-    Family("busy", "zset", "role", "one member for each reservation and each claim of the role that stands"),
-    Family("busy-task", "zset", "task id", "the same of the task"),
+    Family("queue", "zset", "role", "one member for each pack of the role; gone when there is none"),
+    Family("queued", "zset", "role", "the same, by when it was queued"),
+    Family("busy", "zset", "role", "one member for each claim of the role that stands"),
+    Family(
+        "busy-task",
+        "zset",
+        "task id",
+        "one member for each reservation and each claim of the task that stands, if a task's limit was ever named",
+    ),
     Family("dues", "zset", "", "one member for each due entry; a session's state bounds how many it has"),
     Family("leases", "zset", "", "one member for each claim that stands"),
     Family(
@@ -69,7 +75,6 @@ FAMILIES = (
     Family(
         "index", "zset", "", "four members for each session (status, plan, task, its name), until `Remove`"
     ),
-    Family("statuses", "set", "", "one member for each status that a session ever had: eleven"),
     Family("tickets", "zset", "", "two members for each open ticket"),
     Family("ended", "zset", "", "one member for each session that may be removed, until `Remove`"),
     Family("session", "hash", "session id", "one for each session, until `Remove`"),
@@ -101,30 +106,29 @@ class Keys:
         self.over = f"{self.base}over"
         self.tell = f"{self.base}tell"
         self.index = f"{self.base}index"
-        self.statuses = f"{self.base}statuses"
         self.tickets = f"{self.base}tickets"
         self.ended = f"{self.base}ended"
         self.gone = f"{self.base}gone"
         self.forget = f"{self.base}forget"
 
-    def ready(self, role: str) -> str:
-        """Packs that may be taken, by score (store milliseconds less a minute for each priority)."""
-        return f"{self.base}ready:{role}"
+    def queue(self, role: str) -> str:
+        """Packs that may be taken, by score (store milliseconds less a minute for each priority); then others.
 
-    def waiting(self, role: str) -> str:
-        """Packs that are reserved or postponed, by when they may be taken again."""
-        return f"{self.base}waiting:{role}"
+        Those are the reserved ones, by `RESERVED` and when they may be taken again, and the postponed ones, by
+        `POSTPONED` and the same.
+        """
+        return f"{self.base}queue:{role}"
 
     def queued(self, role: str) -> str:
         """All packs of the role, by when they were queued."""
         return f"{self.base}queued:{role}"
 
     def busy(self, role: str) -> str:
-        """Reservations, by when they run out, and claims that stand, at infinity."""
+        """Claims that stand; their scores mean nothing."""
         return f"{self.base}busy:{role}"
 
     def busy_task(self, task_id: str) -> str:
-        """The same by task."""
+        """Reservations, by when they run out, and claims that stand, at infinity; see `count_tasks` in take.lua."""
         return f"{self.base}busy-task:{task_id}"
 
     def session(self, session_id: str) -> str:

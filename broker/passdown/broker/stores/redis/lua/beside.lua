@@ -7,13 +7,13 @@ if #asked ~= 1 or not words(asked[1]) then
 end
 
 local got = call('HMGET', BASE .. 'session:' .. asked[1], 'l', 'q')
-local left, why = -1, ''
+local now, left, why = look_at_clock(), -1, ''
 local lease = got[1] and cmsgpack.unpack(got[1])
 if lease and lease[4] ~= 'told' then
   settle_jumps(lease, jumps_known())
-  left = math.max(0, lease[5] - look_at_clock())
+  left = math.max(0, lease[5] - now)
 end
 if got[2] then
-  why = cmsgpack.unpack(got[2])[9]
+  why = cmsgpack.unpack(got[2])[7]
 end
 return {left, why}

@@ -8,11 +8,11 @@
 
 local c = cmsgpack.unpack(ARGV[3])
 local digest, state, reply, row, filed, pack, prev, tip = unpack(ARGV, 4, 11)
-local session_id, command, expected, catalog, status, ended, task, opened_at, changed_at = unpack(c, 1, 9)
-local events, queue, lease, dues, tickets, tell, taking, room = unpack(c, 10, 17)
+local session_id, command, expected, catalog, ended, task, opened_at, changed_at = unpack(c, 1, 8)
+local events, queue, lease, dues, tickets, tell, taking, room = unpack(c, 9, 16)
 
 local function fault()
-  if #c ~= 17 or not words(session_id, command, status, task, taking, tip) then
+  if #c ~= 16 or not words(session_id, command, task, taking, tip) then
     return 'a commit of another form'
   end
   if #digest ~= 16 or #filed ~= 24 or #tip ~= 8 or (#prev ~= 8 and prev ~= '') or session_id == '' then
@@ -99,7 +99,7 @@ if (head and head.version or 0) ~= expected or (head and prev ~= '' and prev ~= 
 end
 
 if room > 0 and expected == 0 and type(queue) == 'table' then
-  local waiting = call('ZCARD', BASE .. 'queued:' .. queue[1])
+  local waiting = call('ZCARD', BASE .. 'queue:' .. queue[1])
   if waiting >= room then
     return {'f', waiting}
   end
@@ -110,6 +110,8 @@ end
 local now = read_clock()
 local old_queue = got[3] and cmsgpack.unpack(got[3])
 local old_lease = got[4] and cmsgpack.unpack(got[4])
+local claimed_before = old_lease and old_lease[4] ~= 'told'
+local made_room = false
 local old_dues = got[5] and cmsgpack.unpack(got[5]) or {}
 local old_tickets = got[6] and cmsgpack.unpack(got[6]) or {}
 local old_head = head
@@ -139,22 +141,22 @@ local function drop(field)
 end
 
 local function unqueue()
-  local role = old_queue[1]
-  if call('ZREM', BASE .. 'ready:' .. role, handle) == 0 then
-    call('ZREM', BASE .. 'waiting:' .. role, handle)
+  local of_role = BASE .. 'queue:' .. old_queue[1]
+  if type(lease) ~= 'table' then
+    local score = tonumber(call('ZSCORE', of_role, handle))
+    made_room = score >= RESERVED and score < POSTPONED
   end
-  call('ZREM', BASE .. 'queued:' .. role, handle)
-  if old_queue[8] > 0 then
-    vacate('R', session_id, role, old_queue[7])
-  end
+  call('ZREM', of_role, handle)
+  call('ZREM', BASE .. 'queued:' .. old_queue[1], handle)
+  vacate('R', session_id, old_queue[6])
 end
 
 local function enqueue()
   local role, score = queue[1], now - queue[4]
-  call('ZADD', BASE .. 'ready:' .. role, text(score), handle)
-  call('ZADD', BASE .. 'queued:' .. role, text(now), handle)
+  call('ZADD', BASE .. 'queue:' .. role, score, handle)
+  call('ZADD', BASE .. 'queued:' .. role, now, handle)
   call('ZADD', BASE .. 'roles', 'LT', '0', role)
-  keep('q', cmsgpack.pack({role, score, queue[2], queue[3], queue[5], now, task, 0, ''}))
+  keep('q', cmsgpack.pack({role, score, queue[2], queue[3], queue[5], task, ''}))
   keep('p' .. text(queue[2]) .. '/' .. text(queue[3]), pack)
 end
 
@@ -163,7 +165,8 @@ local function release_lease()
     call('ZREM', BASE .. 'over', session_id)
   else
     drop_lease(session_id)
-    vacate('L', session_id, old_lease[2], old_lease[3])
+    call('ZREM', BASE .. 'busy:' .. old_lease[2], session_id)
+    vacate('L', session_id, old_lease[3])
   end
 end
 
@@ -172,8 +175,9 @@ local function begin_lease()
     release_lease()
   end
   local runs_out = now + lease[3]
-  call('ZADD', BASE .. 'leases', text(runs_out), session_id)
-  occupy('L', session_id, lease[2], task, '+inf')
+  call('ZADD', BASE .. 'leases', runs_out, session_id)
+  call('ZADD', BASE .. 'busy:' .. lease[2], '0', session_id)
+  occupy('L', session_id, task, '+inf')
   keep('l', cmsgpack.pack({lease[1], lease[2], task, 'held', runs_out, lease[3], (jumps_known())}))
 end
 
@@ -185,7 +189,7 @@ local function turn_lease()
     if lease == 'tell' then
       settle_jumps(old_lease, jumps_known())
       release_lease()
-      call('ZADD', BASE .. 'over', text(old_lease[5]), session_id)
+      call('ZADD', BASE .. 'over', old_lease[5], session_id)
     end
     old_lease[4] = lease == 'tell' and 'told' or 'cancelled'
     keep('l', cmsgpack.pack(old_lease))
@@ -208,7 +212,7 @@ local function replace_dues()
       if was then
         drop_due(session_id, was)
       end
-      call('ZADD', BASE .. 'dues', text(due_at), due_member(session_id, entry))
+      call('ZADD', BASE .. 'dues', due_at, due_member(session_id, entry))
     end
     before[name] = nil
     after[#after + 1] = entry
@@ -247,18 +251,18 @@ end
 
 -- Move the session in the index where it is found by something else from here on.
 local function file()
+  local moved = not old_head or old_head.opened_at ~= opened_at
+  if not moved and old_head.filed == filed then
+    return
+  end
   local gone, new = {}, {}
   for which = 1, 4 do
-    local place = place_of(head, which, session_id)
-    local was = old_head and place_of(old_head, which, session_id) or nil
-    if place ~= was then
-      gone[#gone + 1] = was
+    if moved or not same_filed(old_head, head, which) then
+      gone[#gone + 1] = old_head and place_of(old_head, which, session_id) or nil
+      local place = place_of(head, which, session_id)
       if place then
         new[#new + 1] = '0'
         new[#new + 1] = place
-      end
-      if which == 1 then
-        call('SADD', BASE .. 'statuses', status)
       end
     end
   end
@@ -296,7 +300,7 @@ end
 if tell == 1 then
   head.upto = head.version
   -- Where something is to be told already, or somebody is telling it, it keeps its place.
-  call('ZADD', BASE .. 'tell', 'NX', text(now), session_id)
+  call('ZADD', BASE .. 'tell', 'NX', now, session_id)
 end
 file()
 if events > 0 then
@@ -312,7 +316,7 @@ local queued = type(queue) == 'table' or (queue == '' and old_queue)
 local claimed = type(lease) == 'table' or (old_lease and old_lease[4] ~= 'told' and lease ~= 'end')
 if head.ended == 1 and not queued and not claimed and #old_dues == 0 and #old_tickets == 0
     and head.told >= head.upto then
-  call('ZADD', BASE .. 'ended', text(changed_at), session_id)
+  call('ZADD', BASE .. 'ended', changed_at, session_id)
 elseif old_head and old_head.ended == 1 then
   call('ZREM', BASE .. 'ended', session_id)
 end
@@ -323,11 +327,14 @@ local answer = {'c', head.version, now}
 local filled = type(queue) == 'table' and queue[1] or nil
 
 -- A role that the same call takes from is not rung for: the take says whether packs remain.
-local function ring(role, made_room)
-  if role == taking or (bell_of(role)) > now or (made_room and role ~= filled and not has_ready(role, now)) then
+local function ring(role, of_room)
+  if role == taking then
     return
   end
-  local _, backoff = bell_of(role)
+  local rung_until, backoff = bell_of(role)
+  if rung_until > now or (of_room and role ~= filled and not has_ready(role, now)) then
+    return
+  end
   set_bell(role, now + RUNG_MS, backoff)
   answer[#answer + 1] = role
 end
@@ -335,11 +342,10 @@ end
 if filled then
   ring(filled, false)
 end
--- `cancel` leaves the standing that a claim had; so does `tell`, but for the word itself.
-if (lease == 'end' or lease == 'tell') and got[4] and cmsgpack.unpack(got[4])[4] ~= 'told' then
+if (lease == 'end' or lease == 'tell') and claimed_before then
   ring(old_lease[2], true)
 end
-if queue ~= '' and old_queue and old_queue[8] > 0 and type(lease) ~= 'table' then
+if made_room then
   ring(old_queue[1], true)
 end
 return answer

@@ -10,7 +10,7 @@
 --   h  its head, see `head_of`          r  its row, which only the client reads
 --   s  its state                        p<step>/<attempt>  the pack of that attempt
 --   c<command id>  the digest of the command's content (16 bytes), and its reply
---   q  its place in the queue: role, score, step, attempt, solo, queued at, task, reserved until, why
+--   q  its place in the queue: role, score, step, attempt, solo, task, why it was handed back
 --   l  its claim: claim id, role, task, standing, runs out, length, jumps of the clock that it knows
 --   d  its due entries: {kind, subject, at, due at} each
 --   t  its open tickets: {number, what its queue is found by, opened at, row} each
@@ -60,15 +60,19 @@ local function wall()
   return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
 
+-- What a look at the clock finds in `meta`: mark, offset, how many jumps there were, the last ones, whether anybody
+-- ever asked for a task's limit.
+local marks
+
 -- Return the store's time, which never goes back behind its mark: after a step of the wall it simply goes on.
 local function look_at_clock()
-  local marks = call('HMGET', META, 'mark', 'offset')
-  return math.max(wall() + tonumber(marks[2] or 0), tonumber(marks[1] or 0))
+  marks = call('HMGET', META, 'mark', 'offset', 'jumps', 'jumped', 'limited')
+  return math.max(wall() + (marks[2] or 0), tonumber(marks[1] or 0))
 end
 
 -- The same, and note it where the mark lags too far behind.
 local function read_clock()
-  local marks = call('HMGET', META, 'mark', 'offset')
+  marks = call('HMGET', META, 'mark', 'offset', 'jumps', 'jumped', 'limited')
   local mark, offset = tonumber(marks[1] or 0), tonumber(marks[2] or 0)
   local now = wall() + offset
   if now < mark then
@@ -119,6 +123,10 @@ local function place_of(head, which, session_id)
     .. struct.pack('>I6I5', head.opened_at, head.n) .. session_id
 end
 
+local function same_filed(one, other, which)
+  return string.sub(one.filed, which * 6 - 5, which * 6) == string.sub(other.filed, which * 6 - 5, which * 6)
+end
+
 local function due_member(session_id, due)
   return session_id .. '\0' .. due[1] .. '\0' .. text(due[3]) .. '\0' .. due[2]
 end
@@ -137,45 +145,50 @@ local function drop_lease(session_id)
   end
 end
 
--- -- what runs at once ---------------------------------------------------------------------------------------
+-- -- what runs at once, by task ------------------------------------------------------------------------------
 
-local function occupy(kind, session_id, role, task, score)
-  call('ZADD', BASE .. 'busy:' .. role, score, kind .. session_id)
-  call('ZADD', BASE .. 'busy-task:' .. task, score, kind .. session_id)
+-- Most stores know no limits of tasks: this is written from the first request on that names one (`count_tasks` in
+-- take.lua). A reservation stands with when it runs out, a claim at infinity.
+local function occupy(kind, session_id, task, score)
+  if marks[5] then
+    call('ZADD', BASE .. 'busy-task:' .. task, score, kind .. session_id)
+  end
 end
 
-local function vacate(kind, session_id, role, task)
-  call('ZREM', BASE .. 'busy:' .. role, kind .. session_id)
-  call('ZREM', BASE .. 'busy-task:' .. task, kind .. session_id)
+local function vacate(kind, session_id, task)
+  if marks[5] then
+    call('ZREM', BASE .. 'busy-task:' .. task, kind .. session_id)
+  end
 end
 
 -- -- the queue -----------------------------------------------------------------------------------------------
 
+-- A pack stands in its role's queue once. Its score is lower than this while it may be taken; from here on it is
+-- reserved until the rest of its score, and from there on postponed until then (milliseconds).
+local RESERVED = 1e14
+local POSTPONED = 2e14
+
 -- Put packs back that were reserved or postponed till now, at most so many; return how many that were.
 local function free_packs(role, now, most)
-  local waiting = BASE .. 'waiting:' .. role
-  local handles = call('ZRANGEBYSCORE', waiting, '-inf', text(now), 'LIMIT', '0', text(most))
-  for _, handle in ipairs(handles) do
-    local session_id = string.sub(handle, 13)
-    local key = BASE .. 'session:' .. session_id
-    local queue = cmsgpack.unpack(call('HGET', key, 'q'))
-    if queue[8] > 0 then
-      vacate('R', session_id, role, queue[7])
-      queue[8] = 0
-      call('HSET', key, 'q', cmsgpack.pack(queue))
+  local key, freed = BASE .. 'queue:' .. role, 0
+  for _, from in ipairs({RESERVED, POSTPONED}) do
+    local handles = call('ZRANGEBYSCORE', key, from, from + now, 'LIMIT', '0', most - freed)
+    for _, handle in ipairs(handles) do
+      local session_id = string.sub(handle, 13)
+      local queue = cmsgpack.unpack(call('HGET', BASE .. 'session:' .. session_id, 'q'))
+      vacate('R', session_id, queue[6])
+      call('ZADD', key, queue[2], handle)
     end
-    call('ZREM', waiting, handle)
-    call('ZADD', BASE .. 'ready:' .. role, text(queue[2]), handle)
+    freed = freed + #handles
   end
-  return #handles
+  return freed
 end
 
 -- Return whether the role has a pack that may be taken now, limits aside.
 local function has_ready(role, now)
-  if call('EXISTS', BASE .. 'ready:' .. role) == 1 then
-    return true
-  end
-  return #call('ZRANGEBYSCORE', BASE .. 'waiting:' .. role, '-inf', text(now), 'LIMIT', '0', '1') > 0
+  local key = BASE .. 'queue:' .. role
+  return #call('ZRANGEBYSCORE', key, '-inf', RESERVED + now, 'LIMIT', '0', '1') > 0
+    or #call('ZRANGEBYSCORE', key, POSTPONED, POSTPONED + now, 'LIMIT', '0', '1') > 0
 end
 
 -- -- doorbells -----------------------------------------------------------------------------------------------
@@ -198,11 +211,10 @@ end
 
 -- Return the jumps that leases are postponed by: how many there ever were, and the last ones as {before, amount}.
 local function jumps_known()
-  local kept = call('HMGET', META, 'jumps', 'jumped')
-  if not kept[1] then
+  if not marks[3] then
     return 0, {}
   end
-  return tonumber(kept[1]), cmsgpack.unpack(kept[2])
+  return tonumber(marks[3]), cmsgpack.unpack(marks[4])
 end
 
 -- Postpone a lease by the jumps that came after it was set; return whether there were any it did not know.

@@ -74,8 +74,8 @@ end
 -- last ask exactly `elapsed_ms` went by, so what is beyond that is a jump, less what others dealt with meanwhile.
 -- The first needs no memory, the second misses nothing between two far asks.
 local function check_clock()
-  local marks = call('HMGET', META, 'asked_at', 'postponed')
-  local asked_at, postponed = tonumber(marks[1] or -1), tonumber(marks[2] or 0)
+  local last = call('HMGET', META, 'asked_at', 'postponed')
+  local asked_at, postponed = tonumber(last[1] or -1), tonumber(last[2] or 0)
   local jump = 0
   if elapsed_ms >= 0 and asked_at >= 0 then
     jump = now - asked_at - elapsed_ms
@@ -91,7 +91,8 @@ local function check_clock()
       table.remove(jumps, 1)
     end
     postponed = postponed + jump
-    call('HSET', META, 'jumps', text(count + 1), 'jumped', cmsgpack.pack(jumps), 'postponed', text(postponed))
+    marks[3], marks[4] = text(count + 1), cmsgpack.pack(jumps)
+    call('HSET', META, 'jumps', marks[3], 'jumped', marks[4], 'postponed', text(postponed))
   end
   if jump > 0 or asked_at < 0 or now - asked_at >= MARK_MS then
     call('HSET', META, 'asked_at', text(now))
@@ -204,9 +205,16 @@ end
 
 local rings = {}
 
+local function first_from(key, low)
+  local first = call('ZRANGEBYSCORE', key, low, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+  return first[2] and tonumber(first[2])
+end
+
 -- Return when to look at a role again (nil: when it gets a pack). One in which claims run stays known.
 local function look_at_role(role)
-  if call('EXISTS', BASE .. 'ready:' .. role) == 1 then
+  local key = BASE .. 'queue:' .. role
+  local first = first_from(key, '-inf')
+  if first and first < RESERVED then
     local rung_until, backoff = bell_of(role)
     if rung_until <= now then
       backoff = math.min(MOST_BACKOFF_MS, 2 * math.max(RUNG_MS, backoff))
@@ -216,7 +224,11 @@ local function look_at_role(role)
     end
     return rung_until
   end
-  local again_at = first_of(BASE .. 'waiting:' .. role)
+  local postponed = first_from(key, POSTPONED)
+  local again_at = postponed and postponed - POSTPONED
+  if first and first < POSTPONED then
+    again_at = math.min(first - RESERVED, again_at or math.huge)
+  end
   if not again_at and call('EXISTS', BASE .. 'busy:' .. role) == 1 then
     return now + MOST_NEXT_MS
   end

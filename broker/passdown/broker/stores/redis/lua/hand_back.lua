@@ -20,13 +20,9 @@ end
 local now = read_clock()
 local role = queue[1]
 local handle = handle_of(head_of(got[2]).n, session_id)
-call('ZREM', BASE .. 'ready:' .. role, handle)
-call('ZADD', BASE .. 'waiting:' .. role, text(now + after_ms), handle)
+call('ZADD', BASE .. 'queue:' .. role, POSTPONED + now + after_ms, handle)
 call('ZADD', BASE .. 'roles', 'LT', '0', role)
-if queue[8] > 0 then
-  vacate('R', session_id, role, queue[7])
-end
-queue[8] = 0
-queue[9] = why
+vacate('R', session_id, queue[6])
+queue[7] = why
 call('HSET', key, 'q', cmsgpack.pack(queue))
 return 1
