@@ -1,7 +1,7 @@
 # make demo       see it work (needs Python 3.11 with pip, nothing else)
 # make test       all tests but the soak
 # make check      style, types, import rules, generated schemas, size budgets
-# make soak       the soak, MINUTES long
+# make soak       the soak, about MINUTES long (10 at least); whole sizes from MINUTES=60 on, see scripts/soak.sh
 # make bench      the benchmarks, in an environment of their own
 # make setup      the environment for all of these but the benchmarks, in .venv
 # make fix        let ruff mend and format what it can

@@ -22,8 +22,9 @@ from passdown.broker.stores.base import (
 )
 from passdown.broker.stores.queries import Beside, FindBeside, FindSessions
 from passdown.broker.stores.redis import RedisStore, scripts
-from passdown.broker.stores.redis.committing import commit_of, outcome_of
+from passdown.broker.stores.redis.committing import batches_of, outcomes_of
 from passdown.broker.stores.redis.keys import Keys
+from passdown.broker.stores.redis.taking import answer_of
 from passdown.contracts.errors import ContractError, Unavailable
 from tests.conformance.building import (
     ask,
@@ -115,14 +116,18 @@ def test_scripts_are_loaded_again_in_the_middle_of_a_pipeline(store: RedisStore)
     calls = scripts.Calls(None)
 
     acts = [step("s0-a", expected, queue=pack(attempt=expected + 1)) for expected in range(3)]
-    one, two, three = (calls.call(scripts.COMMIT, keys, *commit_of(act, "", 1)) for act in acts)
+    batches = [batches_of([act], "", 1) for act in acts]
+    one, two, three = (calls.call(scripts.COMMIT, keys, *batch.call()[1:]) for (batch,) in batches)
     about = ("analyst", 3, 10_000, 0, 0, 0, 0)
     sent = [one, two, ("SCRIPT FLUSH",), three, calls.call(scripts.TAKE, keys, about)]
     first, second, flushed, third, taken = store._wire.exchange(sent)  # pyright: ignore[reportPrivateUsage]
-    outcomes = [outcome_of(act, said) for act, said in zip(acts, (first, second, third), strict=True)]
-    assert [getattr(outcome, "version", None) for outcome in outcomes] == [1, 2, 3]
+    outcomes = [
+        outcomes_of([act], batch, [said])
+        for act, batch, said in zip(acts, batches, (first, second, third), strict=True)
+    ]
+    assert [getattr(outcome, "version", None) for (outcome,) in outcomes] == [1, 2, 3]
     assert flushed == b"OK"
-    assert taken[3:6] == [b"s0-a", 1, 3]
+    assert [(one.session_id, one.step, one.attempt) for one in answer_of(taken).packs] == [("s0-a", 1, 3)]
     assert store.events("s0-a") == events_of("s0-a", 1, 3)
 
 

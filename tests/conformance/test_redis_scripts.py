@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from passdown.broker.stores.base import Committed, Documents, DueRequest, Renewal
 from passdown.broker.stores.queries import Catalog, FindCatalog, FindTickets
 from passdown.broker.stores.redis import RedisStore, scripts
+from passdown.broker.stores.redis.committing import MOST_BYTES, batches_of
 from passdown.broker.stores.redis.keys import Keys
 from passdown.broker.stores.redis.packed import pack_ticket
 from passdown.broker.stores.redis.scripts import SCRIPTS, Script
@@ -98,7 +100,7 @@ def a_commit(**other: Any) -> tuple[list[Any], list[bytes]]:
     }
     for name, value in other.items():
         (about if name in about else texts)[name] = value
-    return list(about.values()), list(texts.values())
+    return [list(about.values())], list(texts.values())
 
 
 BAD: list[dict[str, Any]] = [
@@ -153,7 +155,8 @@ def test_rule_11_a_commit_of_another_form_is_refused_and_leaves_nothing(
     assert [*redis_server.client().scan_iter()] == [b"pd:{0}:meta"]
     assert b"sessions" not in redis_server.client().hkeys("pd:{0}:meta")  # pyright: ignore[reportOperatorIssue]
     about, texts = a_commit()
-    assert call(store, scripts.COMMIT, about, *texts)[0] == b"c"
+    (answers,) = call(store, scripts.COMMIT, about, *texts)
+    assert msgspec.msgpack.decode(answers)[0][0] == "c"
 
 
 def test_a_commit_of_a_thousand_of_each_is_written(store: RedisStore, clock: Clock) -> None:
@@ -182,6 +185,35 @@ def test_a_commit_of_more_is_refused_before_it_is_sent(store: RedisStore, what: 
     with pytest.raises(ContractError, match=f"it has 1001 {what}, and may have 1000"):
         do(store, step("s0-b"), act)
     assert store.load("s0-a").version == store.load("s0-b").version == 0
+
+
+def test_fifty_commits_go_at_once_and_more_in_several_calls(store: RedisStore) -> None:
+    texts = a_commit()[1]
+    abouts = [a_commit(session=f"s0-{n}")[0][0] for n in range(51)]
+    with pytest.raises(ContractError, match="more than 50 steps"):
+        call(store, scripts.COMMIT, abouts, *texts * 51)
+    assert store.load("s0-0").version == 0
+    outcomes = do(store, *(step(f"s0-{n % 60}", n // 60) for n in range(120)))
+    assert [getattr(one, "version", None) for one in outcomes] == [1] * 60 + [2] * 60
+
+
+def test_a_commit_of_many_bytes_goes_without_others(store: RedisStore) -> None:
+    large = [replace(step(f"s0-{n}"), reply=b"x" * MOST_BYTES) for n in range(3)]
+    assert [len(batch.places) for batch in batches_of(large, "", 1)] == [1, 1, 1]
+    assert [type(one) for one in do(store, *large)] == [Committed] * 3
+
+
+@pytest.mark.parametrize(
+    ("good", "texts"), [(1, 1), (1, 3), (2, 1)], ids=["a bad one", "texts too many", "texts missing"]
+)
+def test_rule_11_with_one_of_another_form_all_are_refused(store: RedisStore, good: int, texts: int) -> None:
+    abouts = [a_commit(session=f"s0-{n}")[0][0] for n in range(good)]
+    if texts == good:
+        abouts += a_commit(session="s0-bad", opened=-1)[0]
+        texts += 1
+    with pytest.raises(ContractError, match="a script refused"):
+        call(store, scripts.COMMIT, abouts, *a_commit()[1] * texts)
+    assert store.load("s0-0").version == 0
 
 
 def test_a_number_beyond_what_lua_tells_apart_is_refused_one_below_comes_back(store: RedisStore) -> None:
@@ -226,6 +258,20 @@ def test_packs_of_a_task_without_room_hide_no_other_however_many_they_are(
     assert takes <= 1
     clock.forward(1000)
     assert len(take(store, slots=5).packs) == 5
+
+
+def test_a_task_limit_counts_what_ran_before_anybody_named_one(store: RedisStore, clock: Clock) -> None:
+    opened(store, "s0-claimed", "s0-lost", "s0-reserved", "s0-d", "s0-e")
+    for name in ("s0-claimed", "s0-lost"):
+        assert names(take(store)) == [name]
+        claim(store, name)
+    clock.forward(60_000)
+    assert len(store.due(ask(1)).entries) == 1  # a claim that ran out is handed out, and stands until it is ended
+    assert names(take(store)) == ["s0-reserved"]
+    assert names(take(store, slots=5, task_limit=3)) == []
+    assert names(take(store, slots=5, task_limit=4)) == ["s0-d"]
+    done(store, step("s0-claimed", 2, lease="end"))
+    assert names(take(store, slots=5, task_limit=4)) == ["s0-e"]
 
 
 def test_five_hundred_leases_are_kept_by_one_script_and_more_by_several(store: RedisStore) -> None:

@@ -50,7 +50,8 @@ def finder(pack: Pack, ctx: SyncContext) -> Any:
 @agent("payer", version="1")
 def payer(pack: Pack, ctx: SyncContext) -> Any:
     """Checkpoint, pay, and checkpoint again; goes on from where an earlier attempt stood."""
-    paid: Any = (ctx.snapshot or {}).get("paid")
+    snapshot: dict[str, Any] = ctx.snapshot or {}
+    paid: Any = snapshot.get("paid")
     if paid is None:
         ctx.checkpoint({"at": "before"})
         paid = ctx.call("refunds.pay", order=pack.inputs["order"])

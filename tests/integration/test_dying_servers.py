@@ -17,7 +17,8 @@ from passdown.contracts.errors import Unavailable
 from passdown.contracts.events import Claimed, LeaseLost
 from tests.integration.flow import CLAIM_BY_MS, Flow, clock
 from tests.integration.pools import spec_of
-from tests.integration.site import LEASE_S, ROLES, Site, refund_plan, types
+from tests.integration.proof import assert_sound
+from tests.integration.site import LEASE_S, ROLES, Site, one_stage, refund_plan, types, wait_until
 from tests.servers.fixtures import StartRabbit, StartRedis
 from tests.servers.redis import RedisServer
 
@@ -108,6 +109,28 @@ def test_rule_01_a_worker_that_dies_between_the_pop_and_the_claim(site_on_redis:
     assert session.state().failures == 0
 
 
+def test_rule_02_a_worker_that_thaws_while_another_holds_its_step(site_on_redis: Site) -> None:
+    """Fault langgraph#8796: its return is refused and recorded, and the other's counts."""
+    site = site_on_redis
+    site.broker.register(one_stage("wait", "waiter"))
+    site.tick()
+    gate = site.folder / "gate"
+    frozen = site.worker("waiter")
+    session = site.broker.submit("wait", inputs={"gate": str(gate)})
+    wait_until(lambda: session.state().claim, "it is claimed")
+    frozen.send_signal(signal.SIGSTOP)
+    wait_until(lambda: session.state().attempt == 2, "the lease is declared lost")
+    site.worker("waiter")
+    wait_until(lambda: session.state().claim, "another claims it")
+    frozen.send_signal(signal.SIGCONT)
+    wait_until(lambda: "ReturnFenced" in types(session), "the first one gives its return")
+    gate.touch()
+
+    assert session.result(timeout_s=WITHIN_S).output == {"attempt": 2}
+    assert types(session).count("Returned") == 1
+    assert_sound(session)
+
+
 def test_rule_03_redis_that_is_killed_stopped_and_restarted(flow: Flow, server: RedisServer) -> None:
     """The store, and in one case the doorbells as well: what was acknowledged is there, what was not is asked again."""
     flow.pass_by(0.5)
@@ -178,13 +201,20 @@ def test_rule_01_rabbitmq_that_is_killed_and_stopped(
 def test_rule_01_the_doorbells_redis_is_flushed_and_killed(
     start_flow: StartFlow, server: RedisServer, start_redis: StartRedis
 ) -> None:
-    """A server of its own: all that it ever held is hints."""
+    """A server of its own: all that it ever held is hints. Whoever reads takes them at once, so at first nobody does."""
     bells = start_redis()
     flow = start_flow(server.url(0), bells.url(1))
+    for worker in list(flow.workers):
+        flow.kill(worker, signal.SIGTERM)
+    flow.pass_by(0.5)
+    assert bells.client(1).dbsize() > 0, "no bell lies there"
+    bells.client().flushall()
+    flow.worker(), flow.worker()
+    flow.recovered("FLUSHALL of the doorbells, nobody having read them", WITHIN_S)
     for _ in range(10):
         bells.client().flushall()
         flow.pass_by(0.1)
-    flow.recovered("FLUSHALL of the doorbells", WITHIN_S)
+    flow.recovered("FLUSHALL of the doorbells, ten times", WITHIN_S)
     bells.kill()
     flow.pass_by(0.5)
     bells.start()

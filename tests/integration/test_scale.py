@@ -137,10 +137,10 @@ def _fair(place: tuple[str, str], roles: list[str], crowd: int) -> None:
         single = broker.submit(quiet)
         assert single.result(timeout_s=60).result == "done"
         took, waited = time.monotonic() - began, takes.before(single.id, since)
-        (row,) = [row for row in broker.queues() if row.role == crowded]
+        left = sum(row.ready for row in broker.queues() if row.role == crowded)
         say(f"fair | {len(roles)} roles, {crowd} in one | served after {waited} takes, {took:.2f} s")
         assert waited <= MOST_TAKES
-        assert row.ready > 0, "the crowd was gone by then, so nothing is shown"
+        assert left > 0, "the crowd was gone by then, so nothing is shown"
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])

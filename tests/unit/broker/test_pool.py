@@ -20,6 +20,7 @@ from passdown.broker.client import Broker
 from passdown.broker.doorbell import KombuDoorbell
 from passdown.broker.gateway import DirectGateway
 from passdown.broker.pool import Pool
+from passdown.broker.transports.addresses import transport_of
 from tests.integration.site import wait_until
 from tests.unit.broker.rig import Bells, plan
 
@@ -259,3 +260,9 @@ def test_sessions_go_through_it(tmp_path: Path, transport: str) -> None:
     pool.stop(1.0)
     thread.join(10)
     broker.close()
+
+
+def test_rule_01_no_thread_of_the_pool_reads_the_consumer_s_connection() -> None:
+    """With Celery's default they set the prefetch count after a lost connection, and wait for the answer."""
+    app: Any = module.celery_app(transport_of("sqlite:///a.db"), ["desk"])
+    assert app.conf.worker_enable_prefetch_count_reduction is False

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from passdown.broker.client import Session
+from passdown.broker.outgoing import SOURCE
 from passdown.broker.push.judging import KEPT, take_in
 from passdown.broker.push.pusher import Pusher
 from passdown.broker.stores.base import Quarantine
@@ -177,6 +178,15 @@ def test_some_cannot_be_retried_and_then_none_is(at_desk: Cli, desk: Desk) -> No
     assert "only its first 65536 bytes were kept" in at_desk("quarantine", "retry", 3).err
     assert session.status() == "running"
     assert len(kept(desk)) == 3
+
+
+def test_an_event_that_was_given_up_is_for_its_readers_to_fetch(at_desk: Cli, desk: Desk) -> None:
+    put(desk, b'{"id":"s0-a/4"}', source=SOURCE)
+    said = at_desk("quarantine", "retry", 1)
+    assert said.code == 2
+    assert "publish it yourself (`passdown quarantine show 1 --raw`), then drop it" in said.err
+    assert at_desk("quarantine", "show", 1, "--raw").out == '{"id":"s0-a/4"}'
+    assert len(kept(desk)) == 1
 
 
 def test_a_session_whose_pack_could_not_be_pushed_says_why(at_desk: Cli, desk: Desk) -> None:

@@ -59,7 +59,7 @@ def test_a_session_is_told_of_from_its_opening_to_its_end() -> None:
 
 def test_a_queue_gets_the_outcome_and_nothing_else() -> None:
     session = session_of(one(), events_to="", reply_to="shop.replies").claim().done()
-    ((exchange, key, event),) = told(session)
+    ((exchange, key, event, *_),) = told(session)
     assert (exchange, key) == ("", "shop.replies")
     assert isinstance(event, OutcomeEvent)
 

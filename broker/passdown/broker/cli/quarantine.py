@@ -10,6 +10,7 @@ from passdown.broker.cli.frame import Frame, Group, json_option
 from passdown.broker.cli.opening import opened
 from passdown.broker.cli.words import ago, clean, line, many, size, when
 from passdown.broker.client import Broker
+from passdown.broker.outgoing import SOURCE as OUTGOING
 from passdown.broker.push.judging import KEPT, judge
 from passdown.broker.stores.base import MOST_QUARANTINED, Drop, Quarantine
 from passdown.broker.stores.queries import FindQuarantine, QuarantineRow
@@ -111,7 +112,8 @@ def retry_command(ctx: click.Context, frame: Frame, ids: tuple[int, ...]) -> Non
     """Take messages in again, as if they came now.
 
     A return that is accepted by now, or fenced as too late, is dropped from the quarantine; any other stays
-    there with what is wrong with it now. Exits with 1 where one stays. Only returns can be retried.
+    there with what is wrong with it now. Exits with 1 where one stays. Only returns can be retried. Of an event
+    that was given up (source outgoing) `show ID --raw` writes the bytes, to be published by other means.
     """
     with opened(frame, ring=True) as broker:
         rows = [_row(broker, one) for one in _once(ids)]
@@ -124,6 +126,9 @@ def retry_command(ctx: click.Context, frame: Frame, ids: tuple[int, ...]) -> Non
 
 def _require_retryable(row: QuarantineRow) -> None:
     what = f"quarantined message {row.id}"
+    if row.source == OUTGOING:
+        advice = f"publish it yourself (`passdown quarantine show {row.id} --raw`), then drop it"
+        raise ContractError(what, f"it was to be told outside, and its place took nothing: {advice}")
     if row.source not in _RETURNS:
         raise ContractError(what, f"it came from {clean(row.source)!r}, and only returns can be retried")
     if len(row.body) >= KEPT:

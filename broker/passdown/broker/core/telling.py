@@ -29,11 +29,16 @@ _BEGINNINGS = ev.SessionOpened | ev.Claimed | ev.Paused | ev.Resumed
 
 
 class Telling(NamedTuple):
-    """A message: to a topic exchange under a routing key, or, where ``exchange`` is empty, to the queue ``key``."""
+    """A message: to a topic exchange under a routing key, or, where ``exchange`` is empty, to the queue ``key``.
+
+    It tells of the event ``seq`` of the log, and of the time ``at`` (store clock, ms).
+    """
 
     exchange: str
     key: str
     event: Outgoing
+    seq: int
+    at: int
 
 
 def to_tell(before: State | None, after: State) -> bool:
@@ -80,9 +85,10 @@ def _tellings(state: State, before: str, seq: int, source: str) -> list[Telling]
     event = _event(state, before, seq, source)
     found: list[Telling] = []
     if state.events_to:
-        found.append(Telling(state.events_to, f"{state.shown_status}.{state.plan.name}", event))
+        key = f"{state.shown_status}.{state.plan.name}"
+        found.append(Telling(state.events_to, key, event, seq, state.at))
     if state.reply_to and state.over:
-        found.append(Telling("", state.reply_to, event))
+        found.append(Telling("", state.reply_to, event, seq, state.at))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import structlog
 from msgspec import Struct
 
-from passdown.broker.acts import Held
+from passdown.broker.acts import Act, Held, held_of
 from passdown.broker.controller import Controller
 from passdown.broker.core.state import Issued, State
 from passdown.broker.stores.base import Quarantine, Store
@@ -17,7 +17,7 @@ from passdown.contracts import commands as cmd
 from passdown.contracts.codec import KIB, clean_text, decode
 from passdown.contracts.errors import ContractError, Fenced, NotFound, PassdownError, Unavailable
 from passdown.contracts.push import RETURNS_QUEUE, push_claim_id
-from passdown.contracts.replies import Rejected
+from passdown.contracts.replies import Rejected, Reply, raise_refusal, read_reply
 from passdown.contracts.returns import Fence, read_return
 
 #: So much of a message is kept in quarantine (bytes).
@@ -28,10 +28,11 @@ _log = structlog.get_logger("passdown.push")
 
 
 class Judged(NamedTuple):
-    """What became of a message. ``reason`` says why it did not count."""
+    """What became of a message. ``reason`` says why it did not count; ``again``: it was recorded before."""
 
     fate: Literal["accepted", "fenced", "rejected", "junk"]
     reason: str = ""
+    again: bool = False
 
 
 class _Address(Struct, frozen=True, rename="camel"):
@@ -47,11 +48,12 @@ class _Address(Struct, frozen=True, rename="camel"):
 def take_in(controller: Controller, body: bytes, content_type: str) -> Judged:
     """Judge what came on the queue of returns, and keep in quarantine what does not count.
 
-    The same message again changes nothing. Raises Unavailable where the store stays away: then it must come again.
+    The same return again changes nothing, and a rejected one is kept the first time only; its session has the
+    reason in any case. Raises Unavailable where the store stays away: then it must come again.
     """
     judged = judge(controller, body, content_type)
-    if judged.fate in ("rejected", "junk"):
-        put_aside(controller.store, RETURNS_QUEUE, judged.reason, body)
+    if judged.fate in ("rejected", "junk") and not judged.again:
+        controller.patiently(lambda: put_aside(controller.store, RETURNS_QUEUE, judged.reason, body))
     return judged
 
 
@@ -83,10 +85,20 @@ def put_aside(store: Store, source: str, reason: str, body: bytes) -> None:
 
 def _judge(controller: Controller, body: bytes) -> Judged:
     address = decode(body, _Address, what="return")
-    held = controller.load(address.session_id)
+    session_id = address.session_id
+    fence = Fence(step=address.step, attempt=address.attempt, claim_id=address.claim_id)
+    give = cmd.Give(fence=fence, body=body.decode("utf-8", "backslashreplace"))
+    act = Act(session_id, give, _SERVICE, None)
+    loaded = controller.patiently(lambda: controller.store.load(session_id, act.id, act.digest), session_id)
+    controller.catalog.heard(loaded.catalog)
+    held = held_of(loaded.state, loaded.now, loaded.catalog)
     state = held.state
     if state is None:
-        raise NotFound("session", clean_text(address.session_id, 100))
+        raise NotFound("session", clean_text(session_id, 100))
+    if loaded.reply is not None:
+        reply = read_reply(loaded.reply)
+        raise_refusal(reply)
+        return _judged(reply, again=True)
     issued = state.issued
     by = f"agent:{issued.role}" if issued else _SERVICE
     if issued is None or not _is_current(state, issued, address):
@@ -95,10 +107,13 @@ def _judge(controller: Controller, body: bytes) -> Judged:
         raise ContractError("return", "it is not of the pack of this attempt", pointer="/packDigest")
     elif state.claim is None:
         held = _claim(controller, state, issued, held, by)
-    fence = Fence(step=address.step, attempt=address.attempt, claim_id=address.claim_id)
-    give = cmd.Give(fence=fence, body=body.decode("utf-8", "backslashreplace"))
-    reply = controller.run(state.session_id, give, by, held=held).reply
-    return Judged("rejected", reply.problem) if isinstance(reply, Rejected) else Judged("accepted")
+    return _judged(controller.run(session_id, give, by, held=held).reply)
+
+
+def _judged(reply: Reply, *, again: bool = False) -> Judged:
+    if isinstance(reply, Rejected):
+        return Judged("rejected", reply.problem, again)
+    return Judged("accepted", again=again)
 
 
 def _is_current(state: State, issued: Issued, address: _Address) -> bool:

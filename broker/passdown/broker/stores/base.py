@@ -273,7 +273,8 @@ class Drop(Record, frozen=True, kw_only=True, tag=True):
 class Told(Record, frozen=True, kw_only=True, tag=True):
     """A session's log was told outside up to ``seq``; `due` hands the session out again, at once, where there is more.
 
-    A lower ``seq`` than one before takes nothing back. Without effect where there is no such session.
+    A lower ``seq`` than one before takes nothing back, a higher one than the session's version means that version.
+    Without effect where there is no such session.
     """
 
     session_id: str

@@ -18,6 +18,7 @@ from typing import Any, cast
 import amqp
 import kombu
 import structlog
+from amqp.exceptions import MessageNacked
 
 from passdown.broker.transports import queues
 from passdown.broker.transports.addresses import Transport, shown_address
@@ -39,6 +40,9 @@ _HOLD_S = 30.0
 #: The same on RabbitMQ, below the least time that a server may be told to wait (`consumer_timeout`).
 _HOLD_RABBITMQ_S = 45.0
 
+#: Headers in which RabbitMQ counts how often it gave out a message.
+_COUNTED = ("x-delivery-count", "x-acquired-count")
+
 _PERSISTENT, _TRANSIENT = 2, 1
 
 _log = structlog.get_logger("passdown.carrier")
@@ -48,8 +52,9 @@ class Refused(Unavailable):
     """The server is there, and does not take this message: another may go through."""
 
 
-#: What says so: an exchange of another kind, no right to write, a queue that is gone.
-_REFUSALS = (amqp.ChannelError,)
+#: What says so: an exchange of another kind, no right to write, a queue that is gone (a message that comes back for
+#: that is a channel's error, too), a queue that is full and rejects what is published.
+_REFUSALS = (amqp.ChannelError, MessageNacked)
 
 
 class Received(Record, frozen=True, kw_only=True):
@@ -193,7 +198,8 @@ class Consumer:
     """Reads one queue, of messages that must arrive unless it says otherwise, one at a time, for ever: in a thread of its own.
 
     A message is acknowledged once `handle` has returned. Where that raises Unavailable it is tried again with
-    waits, and goes back to the queue after a while; where it raises anything else, and where a message cannot
+    waits, and goes back to the queue after a while, on RabbitMQ as a new message: it is not its fault, and must
+    not be counted as such (`queues.DELIVERY_LIMIT`). Where it raises anything else, and where a message cannot
     be read at all, `on_junk` gets its bytes, as far as they are known, and the reason. Both may meet a message
     twice.
     """
@@ -277,9 +283,27 @@ class Consumer:
                 # No other message can come, for this one is not acknowledged.
                 _drain(connection, min(pause, _LOOK_S))
             if stop.is_set() or time.monotonic() > ends:
-                message.requeue()
+                self._give_back(message)
                 return
             pause = min(pause * 2 * random.uniform(0.5, 1.0), _AGAIN_MOST_S)  # noqa: S311
+
+    def _give_back(self, message: Any) -> None:
+        """Put a message back on the queue; raises what the transport raises, and then the server does it."""
+        if self._transport.rabbitmq:
+            self._publish_anew(message)
+            message.ack()
+        else:
+            message.requeue()
+
+    def _publish_anew(self, message: Any) -> None:
+        """Put a message at the end of its queue as if it came for the first time; who ends after that has it twice."""
+        properties: dict[str, Any] = dict(message.properties)
+        headers: dict[str, Any] = properties.pop("application_headers", None) or {}
+        kept = {name: value for name, value in headers.items() if name not in _COUNTED}
+        anew = amqp.Message(_bytes(message), **properties, application_headers=kept)
+        message.channel.basic_publish(
+            anew, exchange="", routing_key=self._queue, mandatory=True, timeout=PUBLISH_WITHIN_S
+        )
 
     def _deal(self, message: Any) -> None:
         try:

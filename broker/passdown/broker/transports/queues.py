@@ -10,8 +10,8 @@ import amqp
 import kombu
 
 DEAD = "passdown.dead"
-#: How often RabbitMQ gives out one message before it counts as dead. A consumer keeps what it cannot deal with
-#: now for minutes before it gives it back, so that this is reached by what ends its consumer.
+#: How often RabbitMQ gives out one message before it counts as dead. Only what ends its consumer, or is held by one
+#: whose connection ends, gets there: what a consumer cannot deal with now it publishes anew (`carrier.Consumer`).
 DELIVERY_LIMIT = 100
 #: So many dead messages are kept.
 MOST_DEAD = 10_000

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from passdown.broker.client import Session
+from passdown.broker.controller import Controller
 from passdown.broker.push.judging import KEPT, judge, take_in
 from passdown.broker.push.pusher import Pusher
 from passdown.broker.stores.queries import FindQuarantine, QuarantineRow
 from passdown.contracts.errors import Unavailable
 from passdown.contracts.push import RETURNS_QUEUE
 from tests.unit.broker.push.foreign import JSON, answer, pushed_plan
-from tests.unit.broker.rig import ROLE, Rig, two_stages
+from tests.unit.broker.rig import ROLE, Bells, Rig, two_stages
 
 Message = dict[str, Any]
 
@@ -72,14 +73,14 @@ def types(session: Session) -> list[str]:
 def test_a_return_counts_and_leaves_nothing_in_quarantine(
     rig: Rig, session: Session, message: Message
 ) -> None:
-    assert take_in(rig.controller, answer(message), "Application/JSON; charset=utf-8") == ("accepted", "")
+    assert take_in(rig.controller, answer(message), "Application/JSON; charset=utf-8").fate == "accepted"
     assert session.status() == "done"
     assert quarantined(rig) == []
 
 
 def test_rule_02_the_same_return_again_changes_nothing(rig: Rig, session: Session, message: Message) -> None:
     for _ in range(3):
-        assert take_in(rig.controller, answer(message), JSON).fate == "accepted"
+        assert take_in(rig.controller, answer(message), JSON)[:2] == ("accepted", "")
     assert types(session).count("Returned") == 1
     assert types(session)[-1] == "Completed"
     assert quarantined(rig) == []
@@ -135,6 +136,30 @@ def test_junk_with_fence_and_digest_counts_against_its_pack(
     assert take_in(rig.controller, answer(message, **more), JSON).fate == "rejected"
     assert session.state().failures == 1
     assert len(quarantined(rig)) == 1
+
+
+@pytest.mark.parametrize("more", [{"output": [1]}, {"unknown": 1}, {"result": "surprise"}])
+def test_rule_02_a_rejected_return_that_comes_again_is_kept_and_counted_once(
+    rig: Rig, session: Session, message: Message, more: Message
+) -> None:
+    first = take_in(rig.controller, answer(message, **more), JSON)
+    push(rig)  # the next attempt is out by then
+    for _ in range(3):
+        again = take_in(rig.controller, answer(message, **more), JSON)
+        assert (again.fate, again.reason) == ("rejected", first.reason)
+    assert len(quarantined(rig)) == 1
+    assert types(session).count("ReturnRejected") == 1
+    assert session.state().failures == 1
+
+
+def test_a_store_that_blinks_costs_no_copy_of_a_rejected_return(
+    rig: Rig, session: Session, message: Message
+) -> None:
+    patient = Controller(rig.store, Bells(), patience_s=5.0)
+    rig.fail("before", only=["put"])
+    assert take_in(patient, answer(message, output=[1]), JSON).fate == "rejected"
+    assert len(quarantined(rig)) == 1
+    assert session.state().failures == 1
 
 
 @pytest.mark.parametrize(

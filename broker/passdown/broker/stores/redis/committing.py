@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import msgspec
+
 from passdown.broker.core.state import TERMINAL
 from passdown.broker.stores.base import Commit, Committed, Enqueue, Full, Lease, Outcome, Repeated, Stale
+from passdown.broker.stores.redis.keys import shard_of
 from passdown.broker.stores.redis.packed import (
     as_it_is,
     filed_under,
@@ -23,14 +26,67 @@ PRIORITY_MS = 60_000
 #: What one commit may bring at most of each: events, due entries, tickets.
 MOST_ITEMS = 1000
 
+#: What one call of the script brings, for as long as it runs the server does nothing else (2 ms): commits at most, and
+#: bytes from which on no other is added.
+MOST_COMMITS = 50
+MOST_BYTES = 1_000_000
+
 #: Making a text smaller takes as long as writing it. So a state that is soon written over is kept as it is, and so
 #: are replies and all events but long ones (bytes); of the first events of a log the first pack is made smaller.
 _SOON_OVER = ("queued", "running")
 _LONG_EVENT = 1000
 
+_decode = msgspec.msgpack.Decoder(list[list[Any]]).decode
+
+
+class Batch:
+    """Commits of one call to one shard that go to it as one: what the script takes, and the commits' places in the call."""
+
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        self.places: list[int] = []
+        self._about: list[tuple[Any, ...]] = []
+        self._texts: list[bytes] = []
+        self._bytes = 0
+
+    def add(self, place: int, about: tuple[Any, ...], texts: list[bytes]) -> None:
+        self.places.append(place)
+        self._about.append(about)
+        self._texts += texts
+        self._bytes += sum(map(len, texts))
+
+    def full(self) -> bool:
+        return len(self.places) >= MOST_COMMITS or self._bytes >= MOST_BYTES
+
+    def call(self) -> tuple[int, object, list[bytes]]:
+        """Return shard, and what `commit.lua` takes."""
+        return self.shard, self._about, self._texts
+
+
+def batches_of(commits: list[Commit], taking: str, shards: int) -> list[Batch]:
+    """Return what goes to the shards; of one shard in the order of the commits. ``taking``: see `commit_of`.
+
+    Raises ContractError for a commit of more than a script takes, and for a session whose id names no shard.
+    """
+    batches: list[Batch] = []
+    open_ones: dict[int, Batch] = {}
+    for place, commit in enumerate(commits):
+        shard = shard_of(commit.session_id, shards)
+        if shard is None:
+            raise ContractError(
+                "session id",
+                f"{commit.session_id!r} names none of the store's {shards} shards (s0-… to s{shards - 1}-…)",
+            )
+        batch = open_ones.get(shard)
+        if batch is None or batch.full():
+            batch = open_ones[shard] = Batch(shard)
+            batches.append(batch)
+        batch.add(place, *commit_of(commit, taking, shards))
+    return batches
+
 
 def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...], list[bytes]]:
-    """Return what `commit.lua` takes. ``taking``: the role that the same call takes from, which is not rung for.
+    """Return what `commit.lua` takes of each commit. ``taking``: the role that the same call takes from, which is not rung for.
 
     The room that a queue has is divided among the shards.
     """
@@ -72,13 +128,21 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
     return about, texts
 
 
-def outcome_of(commit: Commit, answer: list[Any]) -> Outcome:
-    """Return what the script's answer says."""
-    if answer[0] == b"c":
-        return Committed(version=answer[1], now=answer[2], ring=[role.decode() for role in answer[3:]])
-    if answer[0] == b"r":
-        return Repeated(reply=unsqueeze(answer[1]))
-    if answer[0] == b"f":
+def outcomes_of(commits: list[Commit], batches: list[Batch], replies: list[Any]) -> list[Outcome]:
+    """Return what the script's replies to `batches` say of each commit."""
+    outcomes: dict[int, Outcome] = {}
+    for batch, reply in zip(batches, replies, strict=True):
+        for place, answer in zip(batch.places, _decode(reply[0]), strict=True):
+            outcomes[place] = _outcome_of(commits[place], answer, reply)
+    return [outcomes[place] for place in range(len(commits))]
+
+
+def _outcome_of(commit: Commit, answer: list[Any], reply: list[Any]) -> Outcome:
+    if answer[0] == "c":
+        return Committed(version=answer[1], now=answer[2], ring=answer[3:])
+    if answer[0] == "r":
+        return Repeated(reply=unsqueeze(reply[answer[1]]))
+    if answer[0] == "f":
         return Full(role=_role_of(commit), waiting=answer[1])
     return Stale(version=answer[1], clash=bool(answer[2]))
 

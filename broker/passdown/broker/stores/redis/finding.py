@@ -140,8 +140,19 @@ def _sources(shards: Shards, query: queries.FindSessions) -> list[_Source]:
     elif query.plan is not None:
         filed = [filed_under("plan", query.plan)]
     else:
-        filed = list(dict.fromkeys(map(filed_status, A2A_STATE)))
+        return _not_empty(shards, list(dict.fromkeys(map(filed_status, A2A_STATE))))
     return [_Source(shard, one) for shard in range(len(shards.keys)) for one in filed]
+
+
+def _not_empty(shards: Shards, filed: list[bytes]) -> list[_Source]:
+    sources = [_Source(shard, one) for shard in range(len(shards.keys)) for one in filed]
+    firsts = shards.ask(
+        [
+            ("ZRANGEBYLEX", shards.keys[shard].index, b"[" + one, b"(" + _after(one), "LIMIT", 0, 1)
+            for shard, one in sources
+        ]
+    )
+    return [source for source, first in zip(sources, firsts, strict=True) if first]
 
 
 def _place(shards: Shards, session_id: str) -> tuple[bytes, int] | None:

@@ -7,6 +7,7 @@ format: a released list is never changed, a new one gets a number of its own.
 
 import hashlib
 import zlib
+from functools import lru_cache
 
 import msgspec
 
@@ -97,6 +98,7 @@ AT_WORK = ("queued", "running")
 _NOTHING = bytes(6)
 
 
+@lru_cache(64)
 def filed_status(status: str) -> bytes:
     """Return what a session of a status is found by: one thing for both that change with every step."""
     return filed_under("status", "at work" if status in AT_WORK else status)
@@ -104,12 +106,13 @@ def filed_status(status: str) -> bytes:
 
 def index_of(row: SessionRow) -> bytes:
     """Return what a session is found by: status, plan, task, the task's name."""
-    return (
-        filed_status(row.status)
-        + filed_under("plan", row.plan)
-        + filed_under("task", row.task_id)
-        + (filed_under("name", row.task_name) if row.task_name else _NOTHING)
-    )
+    return filed_status(row.status) + _filed_for_ever(row.plan, row.task_id, row.task_name)
+
+
+@lru_cache(4096)
+def _filed_for_ever(plan: str, task_id: str, task_name: str) -> bytes:
+    name = filed_under("name", task_name) if task_name else _NOTHING
+    return filed_under("plan", plan) + filed_under("task", task_id) + name
 
 
 #: The fields of a SessionRow that its row keeps, in this order; the key names the session, the head its version.

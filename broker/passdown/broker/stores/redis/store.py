@@ -8,7 +8,7 @@ from passdown.broker.stores import base, queries
 from passdown.broker.stores.grouping import Group, Interrupted
 from passdown.broker.stores.redis import committing, filing, finding, health, scripts, taking
 from passdown.broker.stores.redis.address import address_of, checked_prefix
-from passdown.broker.stores.redis.keys import MOST_SHARDS, shard_of
+from passdown.broker.stores.redis.keys import MOST_SHARDS
 from passdown.broker.stores.redis.opening import ask_server, check_server, open_shards
 from passdown.broker.stores.redis.restarts import Restarts
 from passdown.broker.stores.redis.scripts import Calls, Command
@@ -94,12 +94,14 @@ class RedisStore:
         if not commits and take is None:
             return [], None
         taking_from = take.role if take else ""
-        commands = [self._commit(commit, taking_from) for commit in commits]
+        batches = committing.batches_of(commits, taking_from, self.shards)
+        commands = [self._shards.command(scripts.COMMIT, *batch.call()) for batch in batches]
         if take is None:
-            return _outcomes(commits, self._together(commands)), None
+            return _outcomes(commits, batches, self._together(commands)), None
         order = self._turns.order()
         replies = self._together([*commands, *self._takes(take, order)])
-        return _outcomes(commits, replies[: len(commits)]), self._settle(take, order, replies[len(commits) :])
+        outcomes = _outcomes(commits, batches, replies[: len(batches)])
+        return outcomes, self._settle(take, order, replies[len(batches) :])
 
     def take(self, request: base.TakeRequest) -> base.Taken:
         """Reserve packs of a role, and clear its bell in the same atomic step."""
@@ -170,16 +172,6 @@ class RedisStore:
 
     # -- commits and takes, together with those of other threads -----------------------------------------
 
-    def _commit(self, commit: base.Commit, taking_from: str) -> Command:
-        shard = shard_of(commit.session_id, self.shards)
-        if shard is None:
-            raise ContractError(
-                "session id",
-                f"{commit.session_id!r} names none of the store's {self.shards} shards (s0-… to s{self.shards - 1}-…)",
-            )
-        about, texts = committing.commit_of(commit, taking_from, self.shards)
-        return self._shards.command(scripts.COMMIT, shard, about, texts)
-
     def _takes(self, request: base.TakeRequest, order: list[int]) -> list[Command]:
         slots = [request.slots] + [0] * (len(order) - 1)
         return [self._take(request, some, shard) for some, shard in zip(slots, order, strict=True)]
@@ -210,9 +202,11 @@ class RedisStore:
         return [[next(replies) for _ in commands] for commands in acts]
 
 
-def _outcomes(commits: list[base.Commit], replies: list[Any]) -> list[base.Outcome]:
+def _outcomes(
+    commits: list[base.Commit], batches: list[committing.Batch], replies: list[Any]
+) -> list[base.Outcome]:
+    outcomes = committing.outcomes_of(commits, batches, replies)
     rung: set[str] = set()
-    outcomes = [committing.outcome_of(*pair) for pair in zip(commits, replies, strict=True)]
     for at, outcome in enumerate(outcomes):
         if isinstance(outcome, base.Committed) and outcome.ring:
             # One ring is enough for a call, on however many shards it made packs takeable.

@@ -14,12 +14,17 @@ import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import msgspec
+
 from passdown.broker.stores.base import Taken, TakenPack, TakeRequest
 from passdown.broker.stores.redis.packed import unsqueeze
 
 #: Slots that one script fills at most.
 MOST_SLOTS = 1000
-_OF_A_PACK = 8
+#: What is known of a pack, and its texts.
+_OF_A_PACK, _TEXTS = 5, 3
+
+_decode = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 class Answer(NamedTuple):
@@ -51,14 +56,17 @@ def request_of(request: TakeRequest, slots: int, shard: int, shards: int) -> tup
 
 def answer_of(reply: list[Any]) -> Answer:
     """Return what the script's answer says."""
-    packs = [_pack(reply[at : at + _OF_A_PACK]) for at in range(3, len(reply), _OF_A_PACK)]
-    return Answer(bool(reply[0]), reply[1], reply[2], packs)
+    more, now, catalog, *known = _decode(reply[0])
+    starts = zip(range(0, len(known), _OF_A_PACK), range(1, len(reply), _TEXTS), strict=True)
+    packs = [_pack(known[at : at + _OF_A_PACK], reply[start : start + _TEXTS]) for at, start in starts]
+    return Answer(bool(more), now, catalog, packs)
 
 
-def _pack(items: list[Any]) -> TakenPack:
-    session_id, step, attempt, solo, version, state, pack, first_event = items
+def _pack(known: list[Any], texts: list[Any]) -> TakenPack:
+    session_id, step, attempt, solo, version = known
+    state, pack, first_event = texts
     return TakenPack(
-        session_id=session_id.decode(),
+        session_id=session_id,
         step=step,
         attempt=attempt,
         pack=unsqueeze(pack, first_event),

@@ -213,7 +213,10 @@ WHERE t.due_at <= ? ORDER BY t.due_at, t.n LIMIT ?
 
 RESERVE_TELLING = "UPDATE telling SET due_at = ? WHERE n = ?"
 
-TOLD = "UPDATE sessions SET told = :seq WHERE session_id = :session AND told < :seq"
+#: A store that was put back to an older copy may be told of events that it does not hold: others take their places.
+TOLD = """
+UPDATE sessions SET told = min(:seq, version) WHERE session_id = :session AND told < min(:seq, version)
+"""
 
 #: All of it was told.
 DROP_TELLING = """

@@ -1,17 +1,28 @@
 #!lua
--- One atomic step of a session. → {'c', version, now, role to ring for …}, {'r', reply}, {'s', version, clash}, {'f', waiting}
+-- Atomic steps of sessions, one after the other and each by itself. → {answers as MessagePack, reply …}; an answer is
+-- {'c', version, now, role to ring for …}, {'r', number of its reply}, {'s', version, clash} or {'f', waiting}
 --
--- It is not written where the memory is full: it makes the log longer.
--- ARGV[4] and on: the digest of the command's content, state, reply, row, what it is found by, the pack (empty:
--- none), what stands for the event before (empty: any) and for the last one, and the events.
--- At most: 1000 events, 1000 due entries, 1000 tickets.
+-- They are not written where the memory is full: they make logs longer.
+-- ARGV[4] and on, of each step: the digest of the command's content, state, reply, row, what it is found by, the pack
+-- (empty: none), what stands for the event before (empty: any) and for the last one, and the events.
+-- At most: 50 steps; of each 1000 events, 1000 due entries, 1000 tickets. One that is of another form has all
+-- refused. There are many in one call, for what a call costs by itself is half of what a step costs.
 
-local c = cmsgpack.unpack(ARGV[3])
-local digest, state, reply, row, filed, pack, prev, tip = unpack(ARGV, 4, 11)
-local session_id, command, expected, catalog, ended, task, opened_at, changed_at = unpack(c, 1, 8)
-local events, queue, lease, dues, tickets, tell, taking, room = unpack(c, 9, 16)
+local steps = cmsgpack.unpack(ARGV[3])
 
-local function fault()
+-- The step that is looked at.
+local session_id, command, expected, catalog, ended, task, opened_at, changed_at
+local events, queue, lease, dues, tickets, tell, taking, room
+local digest, state, reply, row, filed, pack, prev, tip, first_event
+
+local function look_at(c, at)
+  session_id, command, expected, catalog, ended, task, opened_at, changed_at = unpack(c, 1, 8)
+  events, queue, lease, dues, tickets, tell, taking, room = unpack(c, 9, 16)
+  digest, state, reply, row, filed, pack, prev, tip = unpack(ARGV, at, at + 7)
+  first_event = at + 8
+end
+
+local function fault(c)
   if #c ~= 16 or not words(session_id, command, task, taking, tip) then
     return 'a commit of another form'
   end
@@ -25,7 +36,7 @@ local function fault()
   if events > 1000 then
     return 'more than 1000 events'
   end
-  if #ARGV ~= 11 + events then
+  if #ARGV < first_event + events - 1 then
     return 'another number of events'
   end
   if type(queue) == 'table' then
@@ -67,69 +78,129 @@ local function fault()
   return nil
 end
 
-local wrong = fault()
+local function fault_of_any()
+  if type(steps) ~= 'table' or #steps > 50 then
+    return 'more than 50 steps'
+  end
+  local at = 4
+  for _, c in ipairs(steps) do
+    if type(c) ~= 'table' then
+      return 'a commit of another form'
+    end
+    look_at(c, at)
+    local wrong = fault(c)
+    if wrong then
+      return wrong
+    end
+    at = first_event + events
+  end
+  return #ARGV ~= at - 1 and 'another number of events' or nil
+end
+
+local wrong = fault_of_any()
 if wrong then
   return refuse(wrong)
 end
 
 -- -- compare -------------------------------------------------------------------------------------------------
 
-local key = BASE .. 'session:' .. session_id
-local got = call('HMGET', key, 'h', 'c' .. command, 'q', 'l', 'd', 't')
-local head = got[1] and head_of(got[1])
-local recorded = got[2]
-if not head then
-  local left = call('HGET', BASE .. 'gone', session_id)
-  if left then
-    left = cmsgpack.unpack(left)
-    if left[2] ~= command then
-      return {'s', 0, 0}
-    end
-    recorded = left[3]
+local key, got, head
+local said = {''}
+-- What no step changes is read once.
+local catalog_now, any_gone
+
+local function is_current()
+  if catalog >= 0 then
+    catalog_now = catalog_now or catalog_version()
   end
-end
-if recorded then
-  if string.sub(recorded, 1, 16) == digest then
-    return {'r', string.sub(recorded, 17)}
-  end
-  return {'s', head and head.version or 0, 1}
-end
-if (head and head.version or 0) ~= expected or (head and prev ~= '' and prev ~= head.tip) or (catalog >= 0 and catalog ~= catalog_version()) then
-  return {'s', head and head.version or 0, 0}
+  return catalog < 0 or catalog == catalog_now
 end
 
-if room > 0 and expected == 0 and type(queue) == 'table' then
-  local waiting = call('ZCARD', BASE .. 'queue:' .. queue[1])
-  if waiting >= room then
-    return {'f', waiting}
+-- Return what is left of a session that was removed, or nil.
+local function left_of_it()
+  if any_gone == nil then
+    any_gone = call('EXISTS', BASE .. 'gone') == 1
   end
+  local left = any_gone and call('HGET', BASE .. 'gone', session_id)
+  return left and cmsgpack.unpack(left)
+end
+
+-- Return what is answered to a step that is not to be written, or nil.
+local function compare()
+  key = BASE .. 'session:' .. session_id
+  got = call('HMGET', key, 'h', 'c' .. command, 'q', 'l', 'd', 't')
+  head = got[1] and head_of(got[1])
+  local recorded, version = got[2], 0
+  if head then
+    version = head.version
+  else
+    local left = left_of_it()
+    if left and left[2] ~= command then
+      return {'s', 0, 0}
+    end
+    recorded = left and left[3]
+  end
+  if recorded then
+    if string.sub(recorded, 1, 16) == digest then
+      said[#said + 1] = string.sub(recorded, 17)
+      return {'r', #said - 1}
+    end
+    return {'s', version, 1}
+  end
+  if version ~= expected or (head and prev ~= '' and prev ~= head.tip) or not is_current() then
+    return {'s', version, 0}
+  end
+  if room > 0 and expected == 0 and type(queue) == 'table' then
+    local waiting = call('ZCARD', BASE .. 'queue:' .. queue[1])
+    if waiting >= room then
+      return {'f', waiting}
+    end
+  end
+  return nil
 end
 
 -- -- write ---------------------------------------------------------------------------------------------------
 
-local now = read_clock()
-local old_queue = got[3] and cmsgpack.unpack(got[3])
-local old_lease = got[4] and cmsgpack.unpack(got[4])
-local claimed_before = old_lease and old_lease[4] ~= 'told'
-local made_room = false
-local old_dues = got[5] and cmsgpack.unpack(got[5]) or {}
-local old_tickets = got[6] and cmsgpack.unpack(got[6]) or {}
-local old_head = head
-head = {
-  version = expected + events,
-  n = head and head.n or call('HINCRBY', META, 'sessions', 1),
-  opened_at = opened_at,
-  changed_at = changed_at,
-  told = head and head.told or 0,
-  upto = head and head.upto or 0,
-  ended = ended,
-  tip = tip,
-  filed = filed,
-  opener = head and head.opener or command,
-}
-local sets = {'r', row, 's', state, 'c' .. command, digest .. reply}
-local drops = {}
-local handle = handle_of(head.n, session_id)
+local now
+-- Roles of which `due` knows by this call, and those that are rung for.
+local listed, rung = {}, {}
+
+-- Of the numbers that new sessions may have the last one given; the call may leave some of them out.
+local number
+
+local function next_number()
+  number = (number or call('HINCRBY', META, 'sessions', #steps) - #steps) + 1
+  return number
+end
+
+local old_head, old_queue, old_lease, old_dues, old_tickets
+local claimed_before, made_room, handle, sets, drops
+
+local function prepare()
+  now = now or read_clock()
+  old_queue = got[3] and cmsgpack.unpack(got[3])
+  old_lease = got[4] and cmsgpack.unpack(got[4])
+  old_dues = got[5] and cmsgpack.unpack(got[5]) or {}
+  old_tickets = got[6] and cmsgpack.unpack(got[6]) or {}
+  claimed_before = old_lease and old_lease[4] ~= 'told'
+  made_room = false
+  old_head = head
+  head = {
+    version = expected + events,
+    n = head and head.n or next_number(),
+    opened_at = opened_at,
+    changed_at = changed_at,
+    told = head and head.told or 0,
+    upto = head and head.upto or 0,
+    ended = ended,
+    tip = tip,
+    filed = filed,
+    opener = head and head.opener or command,
+  }
+  handle = handle_of(head.n, session_id)
+  sets = {'r', row, 's', state, 'c' .. command, digest .. reply}
+  drops = {}
+end
 
 local function keep(field, value)
   sets[#sets + 1] = field
@@ -143,7 +214,7 @@ end
 local function unqueue()
   local of_role = BASE .. 'queue:' .. old_queue[1]
   if type(lease) ~= 'table' then
-    local score = tonumber(call('ZSCORE', of_role, handle))
+    local score = tonumber(call('ZSCORE', of_role, handle) or 0)
     made_room = score >= RESERVED and score < POSTPONED
   end
   call('ZREM', of_role, handle)
@@ -155,7 +226,10 @@ local function enqueue()
   local role, score = queue[1], now - queue[4]
   call('ZADD', BASE .. 'queue:' .. role, score, handle)
   call('ZADD', BASE .. 'queued:' .. role, now, handle)
-  call('ZADD', BASE .. 'roles', 'LT', '0', role)
+  if not listed[role] then
+    call('ZADD', BASE .. 'roles', 'LT', '0', role)
+    listed[role] = true
+  end
   keep('q', cmsgpack.pack({role, score, queue[2], queue[3], queue[5], task, ''}))
   keep('p' .. text(queue[2]) .. '/' .. text(queue[3]), pack)
 end
@@ -274,78 +348,102 @@ local function file()
   end
 end
 
-if queue ~= '' then
-  if old_queue then
-    unqueue()
-  end
-  if queue == 'withdraw' then
+local function write()
+  if queue ~= '' then
     if old_queue then
-      drop('q')
+      unqueue()
     end
-  else
-    enqueue()
+    if queue == 'withdraw' then
+      if old_queue then
+        drop('q')
+      end
+    else
+      enqueue()
+    end
   end
-end
-if type(lease) == 'table' then
-  begin_lease()
-elseif lease ~= '' and old_lease then
-  turn_lease()
-end
-if dues and (#dues > 0 or #old_dues > 0) then
-  replace_dues()
-end
-if tickets and (#tickets > 0 or #old_tickets > 0) then
-  replace_tickets()
-end
-if tell == 1 then
-  head.upto = head.version
-  -- Where something is to be told already, or somebody is telling it, it keeps its place.
-  call('ZADD', BASE .. 'tell', 'NX', now, session_id)
-end
-file()
-if events > 0 then
-  call('RPUSH', BASE .. 'log:' .. session_id, unpack(ARGV, 12, 11 + events))
-end
-keep('h', head_bytes(head))
-call('HSET', key, unpack(sets))
-if #drops > 0 then
-  call('HDEL', key, unpack(drops))
+  if type(lease) == 'table' then
+    begin_lease()
+  elseif lease ~= '' and old_lease then
+    turn_lease()
+  end
+  if dues and (#dues > 0 or #old_dues > 0) then
+    replace_dues()
+  end
+  if tickets and (#tickets > 0 or #old_tickets > 0) then
+    replace_tickets()
+  end
+  if tell == 1 then
+    head.upto = head.version
+    -- Where something is to be told already, or somebody is telling it, it keeps its place.
+    call('ZADD', BASE .. 'tell', 'NX', now, session_id)
+  end
+  file()
+  if events > 0 then
+    call('RPUSH', BASE .. 'log:' .. session_id, unpack(ARGV, first_event, first_event + events - 1))
+  end
+  keep('h', head_bytes(head))
+  call('HSET', key, unpack(sets))
+  if #drops > 0 then
+    call('HDEL', key, unpack(drops))
+  end
 end
 
-local queued = type(queue) == 'table' or (queue == '' and old_queue)
-local claimed = type(lease) == 'table' or (old_lease and old_lease[4] ~= 'told' and lease ~= 'end')
-if head.ended == 1 and not queued and not claimed and #old_dues == 0 and #old_tickets == 0
-    and head.told >= head.upto then
-  call('ZADD', BASE .. 'ended', changed_at, session_id)
-elseif old_head and old_head.ended == 1 then
-  call('ZREM', BASE .. 'ended', session_id)
+-- Note whether the session may be removed from here on.
+local function note_end()
+  local queued = type(queue) == 'table' or (queue == '' and old_queue)
+  local claimed = type(lease) == 'table' or (old_lease and old_lease[4] ~= 'told' and lease ~= 'end')
+  if head.ended == 1 and not queued and not claimed and #old_dues == 0 and #old_tickets == 0
+      and head.told >= head.upto then
+    call('ZADD', BASE .. 'ended', changed_at, session_id)
+  elseif old_head and old_head.ended == 1 then
+    call('ZREM', BASE .. 'ended', session_id)
+  end
 end
 
 -- -- ring ----------------------------------------------------------------------------------------------------
 
-local answer = {'c', head.version, now}
-local filled = type(queue) == 'table' and queue[1] or nil
-
 -- A role that the same call takes from is not rung for: the take says whether packs remain.
-local function ring(role, of_room)
-  if role == taking then
+local function ring(role, filled, answer)
+  if role == taking or rung[role] then
     return
   end
   local rung_until, backoff = bell_of(role)
-  if rung_until > now or (of_room and role ~= filled and not has_ready(role, now)) then
-    return
+  if rung_until <= now then
+    if not filled and not has_ready(role, now) then
+      return
+    end
+    set_bell(role, now + RUNG_MS, backoff)
+    answer[#answer + 1] = role
   end
-  set_bell(role, now + RUNG_MS, backoff)
-  answer[#answer + 1] = role
+  rung[role] = true
 end
 
-if filled then
-  ring(filled, false)
+local function ring_all(answer)
+  local filled = type(queue) == 'table' and queue[1] or nil
+  if filled then
+    ring(filled, true, answer)
+  end
+  if (lease == 'end' or lease == 'tell') and claimed_before then
+    ring(old_lease[2], false, answer)
+  end
+  if made_room then
+    ring(old_queue[1], false, answer)
+  end
 end
-if (lease == 'end' or lease == 'tell') and claimed_before then
-  ring(old_lease[2], true)
+
+local answers, at = {}, 4
+for i, c in ipairs(steps) do
+  look_at(c, at)
+  at = first_event + events
+  local answer = compare()
+  if not answer then
+    prepare()
+    write()
+    note_end()
+    answer = {'c', head.version, now}
+    ring_all(answer)
+  end
+  answers[i] = answer
 end
-if made_room then
-  ring(old_queue[1], true)
-end
-return answer
+said[1] = cmsgpack.pack(answers)
+return said

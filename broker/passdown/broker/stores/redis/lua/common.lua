@@ -104,6 +104,10 @@ local function head_of(bytes)
   return head
 end
 
+local function version_of(bytes)
+  return (struct.unpack('>I6', bytes))
+end
+
 local function head_bytes(head)
   return struct.pack(HEAD, head.version, head.n, head.opened_at, head.changed_at, head.told, head.upto, head.ended)
     .. head.tip .. head.filed .. head.opener

@@ -1,8 +1,8 @@
 #!lua
--- Reserve packs of a role, by score, and clear its bell. → {more, now, catalog, what of each pack …}
+-- Reserve packs of a role, by score, and clear its bell. → {what is known as MessagePack, texts of each pack …}
 --
--- A pack is eight items: session id, step, attempt, solo, version, state, pack, and the first event of the log where
--- that is needed to read the pack. Slots may be 0: that only
+-- What is known: more, now, catalog, and of each pack session id, step, attempt, solo, version. Its texts: state, pack,
+-- and the first event of the log where that is needed to read the pack (else nil). Slots may be 0: that only
 -- clears the bell, and tells whether packs may be taken. At most 1000 slots; it looks at no more than 1000
 -- packs beyond them, and at no more than 500 that come back from a reservation.
 --
@@ -127,7 +127,7 @@ local more = choose()
 
 -- -- reserve -------------------------------------------------------------------------------------------------
 
-local answer = {0, now, catalog_version()}
+local known, answer = {0, now, catalog_version()}, {''}
 local ends = now + claim_by_ms
 for _, one in ipairs(chosen) do
   local queue, session_id = one.queue, one.session_id
@@ -135,15 +135,12 @@ for _, one in ipairs(chosen) do
   call('ZADD', of_role, RESERVED + ends, one.handle)
   occupy('R', session_id, queue[6], ends)
   local found = call('HMGET', key, 'h', 's', 'p' .. text(queue[3]) .. '/' .. text(queue[4]))
-  local place = #answer
-  answer[place + 1] = session_id
-  answer[place + 2] = queue[3]
-  answer[place + 3] = queue[4]
-  answer[place + 4] = queue[5]
-  answer[place + 5] = head_of(found[1]).version
-  answer[place + 6] = found[2]
-  answer[place + 7] = found[3]
-  answer[place + 8] = string.byte(found[3]) == 2 and call('LINDEX', BASE .. 'log:' .. session_id, '0')
+  local place = #known
+  known[place + 1], known[place + 2], known[place + 3] = session_id, queue[3], queue[4]
+  known[place + 4], known[place + 5] = queue[5], version_of(found[1])
+  place = #answer
+  answer[place + 1], answer[place + 2] = found[2], found[3]
+  answer[place + 3] = string.byte(found[3]) == 2 and call('LINDEX', BASE .. 'log:' .. session_id, '0')
 end
 if linger_ms > 0 and #chosen == 0 and not more then
   -- The drain looks again by itself. Where that is known already nothing is written: it looks often.
@@ -153,5 +150,6 @@ if linger_ms > 0 and #chosen == 0 and not more then
 elseif call('HDEL', BASE .. 'bells', role) == 1 then
   call('ZADD', BASE .. 'roles', 'XX', 'LT', '0', role)
 end
-answer[1] = (more or come_back == 500) and 1 or 0
+known[1] = (more or come_back == 500) and 1 or 0
+answer[1] = cmsgpack.pack(known)
 return answer
