@@ -29,7 +29,7 @@ WORKERS = 2
 _HERE = Path(__file__).parent
 _BIN = Path(sys.executable).parent
 #: What makes a pack of 2 KB; the agents return the first 1,000 characters. Words, for what repeats takes no room.
-_RANDOM = random.Random(1)  # noqa: S311 - the same text in each run
+_RANDOM = random.Random(1)
 TEXT = " ".join("".join(_RANDOM.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(143))
 _QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
@@ -95,7 +95,7 @@ def passdown(url: str) -> Iterator[Passdown]:
 
 @contextmanager
 def _process(command: list[str | Path]) -> Iterator[None]:
-    child = subprocess.Popen(command, cwd=_HERE, **_QUIET)  # noqa: S603 - our own commands
+    child = subprocess.Popen(command, cwd=_HERE, **_QUIET)
     try:
         yield
     finally:

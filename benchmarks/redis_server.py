@@ -28,7 +28,7 @@ def redis_server(folder: Path) -> Iterator[str]:
     port = _free_port()
     settings = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction"]
     place = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder)]
-    server = subprocess.Popen([binary, *place, *settings], stdout=subprocess.DEVNULL)  # noqa: S603 - found above
+    server = subprocess.Popen([binary, *place, *settings], stdout=subprocess.DEVNULL)
     try:
         _wait(port)
         yield f"redis://127.0.0.1:{port}"

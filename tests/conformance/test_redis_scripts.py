@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from passdown.broker.stores.base import Committed, Documents, DueRequest, Renewal
+from passdown.broker.stores.base import Committed, Documents, DueRequest, Lease, Renewal
 from passdown.broker.stores.queries import Catalog, FindCatalog, FindTickets
 from passdown.broker.stores.redis import RedisStore, scripts
 from passdown.broker.stores.redis.committing import MOST_BYTES, batches_of
@@ -27,6 +27,7 @@ from tests.conformance.building import (
     opened,
     pack,
     request,
+    row,
     step,
     take,
     ticket,
@@ -261,17 +262,27 @@ def test_packs_of_a_task_without_room_hide_no_other_however_many_they_are(
 
 
 def test_a_task_limit_counts_what_ran_before_anybody_named_one(store: RedisStore, clock: Clock) -> None:
-    opened(store, "s0-claimed", "s0-lost", "s0-reserved", "s0-d", "s0-e")
-    for name in ("s0-claimed", "s0-lost"):
+    def act(name: str, version: int = 0, **more: Any) -> Any:
+        return step(name, version, row=row(name, version + 1, task_id="one"), **more)
+
+    def claimed(name: str) -> None:
         assert names(take(store)) == [name]
-        claim(store, name)
+        lease = Lease(claim_id="c1", role="analyst", lease_ms=60_000)
+        done(store, act(name, 1, queue="withdraw", lease=lease))
+
+    for name in ("s0-claimed", "s0-lost", "s0-reserved", "s0-d", "s0-e"):
+        done(store, act(name, queue=pack()))
+        clock.forward(1)
+    claimed("s0-claimed")
+    claimed("s0-lost")
     clock.forward(60_000)
     assert len(store.due(ask(1)).entries) == 1  # a claim that ran out is handed out, and stands until it is ended
     assert names(take(store)) == ["s0-reserved"]
     assert names(take(store, slots=5, task_limit=3)) == []
     assert names(take(store, slots=5, task_limit=4)) == ["s0-d"]
-    done(store, step("s0-claimed", 2, lease="end"))
+    done(store, act("s0-claimed", 2, lease="end"))
     assert names(take(store, slots=5, task_limit=4)) == ["s0-e"]
+    assert names(take(store, slots=5, task_limit=4)) == []
 
 
 def test_five_hundred_leases_are_kept_by_one_script_and_more_by_several(store: RedisStore) -> None:
