@@ -289,7 +289,7 @@ def test_what_cannot_be_imported_or_read_stops_a_process_with_one_line(shell: Sh
         ("worker", "analyst", "--module", "broken.py"),
         ("worker", "nobody", "--module", "agents.py"),
         ("up", "--transport", "carrier-pigeon://"),
-        ("tick", "--store", "redis://localhost"),
+        ("tick", "--store", "http://localhost"),
     ):
         said = shell.run(*argv, code=2)
         assert "passdown: " in said

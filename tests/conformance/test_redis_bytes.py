@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from passdown.agents import Done, SyncContext, agent
 from passdown.agents.options import Options
@@ -20,11 +21,11 @@ from passdown.broker.gateway import DirectGateway
 from passdown.broker.stores.base import Remove
 from passdown.broker.stores.queries import FindPack, FindSessions, SessionRow
 from passdown.broker.stores.redis import RedisStore
-from passdown.broker.stores.redis.packed import squeeze, unsqueeze
+from passdown.broker.stores.redis.packed import squeeze, squeeze_with, unsqueeze
 from passdown.broker.stores.redis.wire import Wire
 from passdown.contracts.pack import Pack
 from passdown.contracts.plans import Plan, Stage
-from tests.conformance.building import ask, pack, request, step
+from tests.conformance.building import ask, pack, request, row, step
 from tests.servers.redis import RedisServer
 
 PACK, RETURN = 2048, 1024
@@ -132,13 +133,13 @@ def test_rule_12_a_finished_handoff_takes_little_and_nothing_once_it_is_removed(
     each = (used(redis_server) - before) / count
     found = rows(site)
     assert {row.status for row in found} == {"done"}
-    one = site.store.find(FindPack(session_id=found[0].session_id, step=1, attempt=1))
-    assert isinstance(one, bytes)
-    assert PACK * 0.95 < len(one) < PACK * 1.05
+    given = site.store.find(FindPack(session_id=found[0].session_id, step=1, attempt=1))
+    assert isinstance(given, bytes)
+    assert PACK * 0.95 < len(given) < PACK * 1.05
     assert each <= 2.5 * (PACK + RETURN), f"{each:.0f} bytes"
 
-    for row in found:
-        site.store.put(Remove(session_id=row.session_id, version=row.version, status="done", keep_ms=0))
+    for one in found:
+        site.store.put(Remove(session_id=one.session_id, version=one.version, status="done", keep_ms=0))
     while site.store.due(ask()).next_ms == 0:
         continue
     names = {key.partition(b"}:")[2] for key in redis_server.client().scan_iter()}
@@ -156,6 +157,33 @@ def test_what_is_made_smaller_comes_back(text: bytes, first: bytes) -> None:
     kept = squeeze(first)
     assert unsqueeze(squeeze(text, first), kept) == text
     assert unsqueeze(squeeze(first + text, first), kept) == first + text
+
+
+@given(st.binary(max_size=6000), st.binary(max_size=6000), st.integers(1, 2**48 - 1))
+def test_what_is_made_smaller_by_an_event_comes_back(text: bytes, event: bytes, seq: int) -> None:
+    assert unsqueeze(squeeze_with(text, event, seq), squeeze(event)) == text
+    assert unsqueeze(squeeze_with(event + text, event, seq), squeeze(event)) == event + text
+
+
+def test_the_last_state_is_small_for_its_return_is_in_the_log(site: Site, redis_server: RedisServer) -> None:
+    site.submit(1)
+    site.drain()
+    (ended,) = rows(site)
+    name = ended.session_id
+    kept: Any = redis_server.client().hget(f"pd:{{0}}:session:{name}", "s")
+    state = site.store.load(name).state
+    assert state is not None
+    assert b'"output' in state
+    assert len(kept) < len(squeeze(state)) - 200
+
+
+def test_a_session_that_ended_with_a_pack_in_the_queue_can_be_taken(site: Site) -> None:
+    """No controller leaves it there."""
+    site.store.commit([step("s0-a", queue=pack())])
+    ended = replace(step("s0-a", 1, row=row("s0-a", 2, status="failed")), state=b"x" * 500)
+    site.store.commit([ended])
+    (taken,) = site.store.take(request()).packs
+    assert (taken.state, taken.pack) == (ended.state, pack().pack)
 
 
 @pytest.mark.parametrize("size", [0, 159, 160, 4095, 4096, 40_000, 300_000])

@@ -276,7 +276,9 @@ def test_a_task_limit_counts_what_ran_before_anybody_named_one(store: RedisStore
     claimed("s0-claimed")
     claimed("s0-lost")
     clock.forward(60_000)
-    assert len(store.due(ask(1)).entries) == 1  # a claim that ran out is handed out, and stands until it is ended
+    assert (
+        len(store.due(ask(1)).entries) == 1
+    )  # a claim that ran out is handed out, and stands until it is ended
     assert names(take(store)) == ["s0-reserved"]
     assert names(take(store, slots=5, task_limit=3)) == []
     assert names(take(store, slots=5, task_limit=4)) == ["s0-d"]

@@ -1,14 +1,15 @@
 """Fixtures of the tests with real processes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.integration.flow import Flow, clock
+from tests.integration.flow import Flow, StartFlow, clock
 from tests.integration.site import Site
 from tests.servers.fixtures import StartRedis
+from tests.servers.redis import RedisServer
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def start_flow(tmp_path: Path, start_redis: StartRedis) -> Iterator[Callable[..., Flow]]:
+def start_flow(tmp_path: Path, start_redis: StartRedis) -> Iterator[StartFlow]:
     """``start_flow(store, transport)`` starts two workers and a tick there, and has sessions flow all the while."""
     # Asked for only so that the servers end after the processes that use them.
     with ExitStack() as ending:
@@ -38,3 +39,17 @@ def start_flow(tmp_path: Path, start_redis: StartRedis) -> Iterator[Callable[...
             return flow
 
         yield start
+
+
+@pytest.fixture
+def durable_redis(start_redis: StartRedis) -> RedisServer:
+    """A Redis that loses nothing which it acknowledged."""
+    return start_redis(appendfsync="always")
+
+
+@pytest.fixture(params=["redis", "rabbitmq"])
+def flow(request: pytest.FixtureRequest, start_flow: StartFlow, durable_redis: RedisServer) -> Flow:
+    """Sessions over a Redis store, with doorbells over the same server or over RabbitMQ."""
+    if request.param == "redis":
+        return start_flow(durable_redis.url(0), durable_redis.url(1))
+    return start_flow(durable_redis.url(0), request.getfixturevalue("rabbitmq_url"))

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -38,9 +39,11 @@ ROLES = ["finder", "payer", "poster"]
 DESK = str(Path(__file__).with_name("flow_desk.py"))
 
 #: A session is submitted so often (seconds).
-EVERY_S = 0.05
+EVERY_S = 0.1
 #: A reservation that nobody claims ends so soon, where the real setting is ten seconds.
 CLAIM_BY_MS = 1_500
+#: Within so many seconds all is well again, whatever it was; most of it is one lease, and the tick's next ring.
+WITHIN_S = 30.0
 #: Where a session may rest.
 AT_REST = ("done", "waiting-human")
 
@@ -284,3 +287,7 @@ class Flow:
             assert (ticket.kind, state.effects[-1].tool) == ("effect", "letters.post"), ticket
             assert state.effects[-1].status == "unknown"
         return status
+
+
+#: What the fixture `start_flow` is.
+StartFlow = Callable[..., Flow]

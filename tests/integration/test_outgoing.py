@@ -200,7 +200,7 @@ def test_who_dies_between_publishing_and_noting_it_is_made_good(
 
 
 def test_queues_of_others_are_used_as_they_declared_them(site: Site, shop: Shop, rabbitmq_url: str) -> None:
-    """A plain AMQP client, with queues that are neither durable nor shared; an odd exchange stops nobody."""
+    """A plain AMQP client, with queues that are neither durable nor shared; an odd exchange or a full queue stops nobody."""
     transport = transport_of("sqlite:///:memory:", rabbitmq_url)
     with kombu.Connection(transport.url) as looked_up:
         info = looked_up.info()
@@ -212,6 +212,9 @@ def test_queues_of_others_are_used_as_they_declared_them(site: Site, shop: Shop,
         channel.queue_declare("mine.odd", durable=True, arguments={"x-max-priority": 3}, auto_delete=False)
         controller = Controller(shop.broker.app.store, SilentDoorbell())
         shop.broker.app = App(shop.broker.app.store, Transport("", {}), SilentDoorbell(), controller)
+        full = {"x-max-length": 0, "x-overflow": "reject-publish"}
+        channel.queue_declare("mine.full", durable=True, arguments=full, auto_delete=False)
+        (rejected,) = shop.submit(range(8, 9), reply_to="mine.full")
         names = ["mine.alone", "mine.fleeting", "mine.odd", "mine.missing"]
         sessions = [shop.submit(range(n, n + 1), reply_to=name)[0] for n, name in enumerate(names)]
         channel.exchange_declare("odd", "fanout", durable=False, auto_delete=False)
@@ -227,5 +230,7 @@ def test_queues_of_others_are_used_as_they_declared_them(site: Site, shop: Shop,
             assert json.loads(message.body)["data"]["output"] == {"n": n}
             assert message.properties["delivery_mode"] == 2
             assert message.properties["message_id"] == json.loads(message.body)["id"]
-    wait_until(lambda: "teller.refused" in site.log(), "it is said that the exchange takes nothing")
-    assert shop.to_tell([refused]) == {refused}
+    wait_until(
+        lambda: site.log().count("teller.refused") >= 2, "it is said that exchange and queue take nothing"
+    )
+    assert shop.to_tell([refused, rejected]) == {refused, rejected}

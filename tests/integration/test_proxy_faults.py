@@ -3,32 +3,20 @@
 Every process reaches its server through the proxy. What must hold is said in `test_dying_servers`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.flow import Flow
-from tests.servers.fixtures import StartRedis
+from tests.integration.flow import WITHIN_S, Flow, StartFlow
 from tests.servers.proxy import Proxy
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 from tests.servers.replies import AmqpReplies
 
-StartFlow = Callable[..., Flow]
-
-#: Within so many seconds all is well again.
-WITHIN_S = 30.0
-
 
 @pytest.fixture
-def server(start_redis: StartRedis) -> RedisServer:
-    """A Redis that loses nothing which it acknowledged."""
-    return start_redis(appendfsync="always")
-
-
-@pytest.fixture
-def before_redis(server: RedisServer) -> Iterator[Proxy]:
-    with Proxy(server.port) as proxy:
+def before_redis(durable_redis: RedisServer) -> Iterator[Proxy]:
+    with Proxy(durable_redis.port) as proxy:
         yield proxy
 
 
@@ -45,31 +33,31 @@ def through(proxy: Proxy, server: RedisServer) -> tuple[str, str]:
 
 
 @pytest.fixture
-def over_redis(start_flow: StartFlow, server: RedisServer, before_redis: Proxy) -> Flow:
-    return start_flow(*through(before_redis, server))
+def over_redis(start_flow: StartFlow, durable_redis: RedisServer, before_redis: Proxy) -> Flow:
+    return start_flow(*through(before_redis, durable_redis))
 
 
 @pytest.fixture
 def over_rabbitmq(
     start_flow: StartFlow,
-    server: RedisServer,
+    durable_redis: RedisServer,
     before_rabbitmq: Proxy,
     shared_rabbitmq: RabbitServer,
     rabbitmq_url: str,
 ) -> Flow:
     """Doorbells through the proxy, and the store without."""
     address = rabbitmq_url.replace(f":{shared_rabbitmq.port}/", f":{before_rabbitmq.port}/")
-    return start_flow(server.url(0), address)
+    return start_flow(durable_redis.url(0), address)
 
 
 def test_rule_02_the_reply_to_every_second_command_is_lost(
-    start_flow: StartFlow, server: RedisServer, before_redis: Proxy
+    start_flow: StartFlow, durable_redis: RedisServer, before_redis: Proxy
 ) -> None:
     """Fault rate-limit-redis#251: what is asked again is answered from its record, and counts once.
 
     So no claim is lost, no return fenced, no attempt repeated; leases outlive the test.
     """
-    flow = start_flow(*through(before_redis, server), lease_s=60.0)
+    flow = start_flow(*through(before_redis, durable_redis), lease_s=60.0)
     before_redis.lose_replies()
     flow.pass_by(4.0)
     lost = before_redis.lost

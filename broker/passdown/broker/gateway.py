@@ -15,6 +15,7 @@ from passdown.broker.acts import Ask, Done, Held, held_of
 from passdown.broker.attempts import Attempts, Key
 from passdown.broker.controller import Controller
 from passdown.broker.homeless import keep_report
+from passdown.broker.sealed import pack_of
 from passdown.broker.stores.base import (
     Documents,
     HandBack,
@@ -25,11 +26,11 @@ from passdown.broker.stores.base import (
     TakeRequest,
 )
 from passdown.contracts import commands as cmd
-from passdown.contracts.codec import Record, decode, decode_any
+from passdown.contracts.codec import Record, decode_any
 from passdown.contracts.errors import ContractError, Fenced, NotFound, PassdownError
 from passdown.contracts.events import EffectDone, EffectSettled, Logged
 from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking, Wanted
-from passdown.contracts.pack import Pack, read_pack
+from passdown.contracts.pack import Pack
 from passdown.contracts.replies import Recorded, Rejected, Run, Suspended
 from passdown.contracts.returns import Fence
 from passdown.contracts.tools import ToolSpec, tool_digest
@@ -40,9 +41,6 @@ _log = structlog.get_logger("passdown.gateway")
 MOST_SEEN = 4096
 #: How long a pack that this version cannot read is left alone before it is offered again (milliseconds).
 UNREADABLE_MS = 60_000
-
-#: What the end of a pack's canonical bytes is, its digest being the last field.
-_TAIL = b'"digest":"%s"}'
 
 
 class Limits(Record, frozen=True, kw_only=True):
@@ -97,7 +95,7 @@ class DirectGateway:
         """Return an offer; or what is wrong with a pack or a state that no broker of this version wrote."""
         try:
             held = held_of(one.state, taken.now, taken.catalog)
-            pack = _pack_of(one.pack, held)
+            pack = pack_of(one.pack, held)
         except ContractError as error:
             return error
         self._attempts.keep((one.session_id, one.step, one.attempt), held)
@@ -377,25 +375,3 @@ def _claiming(claim: Claim, pack: Pack, agent: AgentInfo) -> cmd.Claim:
 def _giving(given: Giving) -> cmd.Give:
     text = given.body.decode("utf-8", "backslashreplace")
     return cmd.Give(fence=given.claim.fence, body=text, notes=given.notes)
-
-
-def _pack_of(raw: bytes, held: Held) -> Pack:
-    """Return a pack from the queue; raises ContractError where it is malformed, too new, or was altered.
-
-    One that ends in the digest which the state says it was issued with, and has it, is to the byte what the
-    broker sealed: it needs no other check.
-    """
-    issued = held.state.issued if held.state else None
-    if issued is None:
-        raise ContractError("state", "a pack is queued, and none was issued")
-    digest = issued.digest.encode()
-    sealed = _TAIL % digest
-    if raw.endswith(sealed):
-        bare = hashlib.sha256(raw[: -len(sealed)])
-        bare.update(_TAIL % b"")
-        if bare.hexdigest() == issued.digest:
-            return decode(raw, Pack, what="pack")
-    pack = read_pack(raw)
-    if pack.digest != issued.digest:
-        raise ContractError("pack", "it is not the one that was issued", pointer="/digest")
-    return pack

@@ -84,11 +84,15 @@ class Passed(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """A place that takes nothing: since when, until when it is left alone, and why."""
+    """A place that takes nothing: since when, until when it is left alone, and why.
+
+    ``sure``: that is known, for it said so, or was silent while another was not.
+    """
 
     since: float
     until: float
     why: str
+    sure: bool
 
 
 class _Silence:
@@ -198,7 +202,7 @@ class Teller:
         if not silence.alone and silence.place not in self._left:
             self._doubtful = True
             raise silence.fault
-        self._leave(silence.place, silence.fault)
+        self._leave(silence.place, silence.fault, sure=silence.alone)
 
     def _next(self, silence: _Silence) -> bool:
         """Tell of one session in hand; say whether that was noted. What waits for a silent place stays there."""
@@ -233,7 +237,20 @@ class Teller:
         if not to_tell:
             return whole, False
         session_id = to_tell[0].event.subject
-        out = self._out.setdefault(session_id, set())
+        out = self._out.pop(session_id, set())
+        try:
+            closed = self._publish_each(to_tell, out, silence)
+        finally:
+            self._remember(session_id, out)
+        pending = [telling.seq for telling in to_tell if _mark(telling) not in out]
+        if not pending:
+            del self._out[session_id]
+            return whole, False
+        done = [telling.seq for telling in to_tell if telling.seq < pending[0]]
+        return max(done, default=0), silence.place in closed
+
+    def _publish_each(self, to_tell: list[Telling], out: set[tuple[str, str]], silence: _Silence) -> set[str]:
+        """Publish what is not out yet, and say which places took not all of it. Raises Unavailable."""
         closed: set[str] = set()
         for telling in to_tell:
             place, mark = _place(telling), _mark(telling)
@@ -243,14 +260,15 @@ class Teller:
                 out.add(mark)
             else:
                 closed.add(place)
-        pending = [telling.seq for telling in to_tell if _mark(telling) not in out]
-        if not pending:
-            del self._out[session_id]
-            return whole, False
-        if len(self._out) > _MOST_LEFT:
+        return closed
+
+    def _remember(self, session_id: str, out: set[tuple[str, str]]) -> None:
+        """Keep in mind what went out of a session until that can be noted."""
+        if not out:
+            return
+        while len(self._out) >= _MOST_LEFT:
             del self._out[next(iter(self._out))]
-        done = [telling.seq for telling in to_tell if telling.seq < pending[0]]
-        return max(done, default=0), silence.place in closed
+        self._out[session_id] = out
 
     def _log_of(self, session_id: str) -> list[bytes]:
         """Return the whole log, up to the end of a commit."""
@@ -271,6 +289,7 @@ class Teller:
             if fault is None or isinstance(fault, Refused):
                 silence.alone |= silence.fault is not None
             elif silence.fault is not None:
+                self._left.clear()  # no place is to be given up for what is the transport's fault
                 raise fault
             else:
                 silence.place, silence.fault = place, fault
@@ -278,7 +297,7 @@ class Teller:
             if fault is None:
                 self._left.pop(place, None)
                 return True
-            self._leave(place, fault)
+            self._leave(place, fault, sure=True)
         return self._given_up(telling, place)
 
     def _send(self, telling: Telling) -> Unavailable | None:
@@ -294,13 +313,14 @@ class Teller:
             return error
         return None
 
-    def _leave(self, place: str, fault: Unavailable) -> None:
+    def _leave(self, place: str, fault: Unavailable, *, sure: bool) -> None:
         """Leave a place alone for a while; what is for others goes on."""
         now = self._monotonic()
         before = self._left.pop(place, None)
         if len(self._left) >= _MOST_LEFT:
             del self._left[next(iter(self._left))]
-        self._left[place] = _Left(before.since if before else now, now + LEAVE_S, str(fault))
+        since = before.since if before and sure else now
+        self._left[place] = _Left(since, now + LEAVE_S, str(fault), sure)
         _log.warning("teller.refused", by=place, error=str(fault), again_s=LEAVE_S)
 
     def _given_up(self, telling: Telling, place: str) -> bool:
@@ -309,7 +329,7 @@ class Teller:
         False where there is hope. Raises Unavailable.
         """
         left = self._left[place]
-        if self._monotonic() - left.since < SURE_S or self._now - telling.at < GIVE_UP_MS:
+        if not left.sure or self._monotonic() - left.since < SURE_S or self._now - telling.at < GIVE_UP_MS:
             return False
         key = f" under {telling.key}" if telling.exchange else ""
         reason = clean_text(f"given up for {place}{key}: {left.why}")

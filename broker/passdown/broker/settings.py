@@ -48,7 +48,7 @@ class Settings(BaseModel):
         "What carries doorbells, pushed packs, returns and outgoing events: `memory://` within one process,"
         " `filesystem://FOLDER` between processes of one machine, `redis://[USER:PASSWORD@]HOST:PORT/DB` or"
         " `amqp://USER:PASSWORD@HOST:PORT/VHOST` (RabbitMQ) between machines; `rediss://` and `amqps://` are the same"
-        " over TLS. Empty: beside the store, in a folder or on the same Redis server.",
+        " over TLS. Empty: beside the store, in a folder or on the same Redis server, also by its socket.",
     )
     principal: Annotated[str, BeforeValidator(read.principal)] = _setting(
         "as",

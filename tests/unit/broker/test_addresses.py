@@ -1,11 +1,13 @@
 """Addresses of transports on servers: what kombu is given, and what is refused without its secrets."""
 
+from pathlib import Path
 from typing import Any
 
 import kombu
 import pytest
 
 from passdown.broker.transports.addresses import PREFIX, Transport, shown_address, transport_of
+from passdown.broker.transports.redis import Channel
 from passdown.contracts.errors import ContractError
 
 SQLITE = "sqlite:///x.db"
@@ -69,6 +71,42 @@ def test_a_store_on_redis_brings_its_transport_without_its_own_options() -> None
     assert (connection.hostname, connection.password, connection.virtual_host) == ("h", "secret", "2")
     assert "?" not in transport.url
     assert transport.options["global_keyprefix"] == PREFIX
+
+
+def test_a_store_by_a_socket_brings_its_transport() -> None:
+    transport = transport_of("unix:///run/a%20b/redis.sock?db=2&password=s%26cret&prefix=team&timeout=5")
+    connection: Any = parsed(transport)
+    channel: Any = Channel.__new__(Channel)  # whoever makes one in earnest connects
+    channel.connection = connection.transport
+    params = channel._connparams()
+    told = [params[name] for name in ("path", "db", "username", "password")]
+    assert told == ["/run/a b/redis.sock", 2, None, "s&cret"]
+    assert type(connection.transport).__module__ == "passdown.broker.transports.redis"
+    assert transport.options["global_keyprefix"] == f"{PREFIX}team:"
+    assert "cret" not in shown_address(transport.url) + repr(transport)
+
+
+@pytest.mark.parametrize("store", ["unix:///run/redis.sock", "redis://h", "rediss://h"])
+def test_a_store_on_a_server_goes_with_any_transport(store: str, tmp_path: Path) -> None:
+    assert transport_of(store, "memory://").url == transport_of(store, "memory://").url
+    assert transport_of(store, "amqp://h").rabbitmq
+    assert transport_of(store, f"filesystem://{tmp_path}").url.startswith("passdown-folder:")
+    with pytest.raises(ContractError, match="name the folder: filesystem://FOLDER"):
+        transport_of(store, "filesystem://")
+
+
+@pytest.mark.parametrize(
+    ("store", "problem"),
+    [
+        ("unix://", "expected unix:///PATH"),
+        ("unix:///", "expected unix:///PATH"),
+        ("unix://run/redis.sock", "expected unix:///PATH"),
+        ("unix:///x?shard=1", "there is no option 'shard'"),
+    ],
+)
+def test_a_socket_that_is_none_is_told(store: str, problem: str) -> None:
+    with pytest.raises(ContractError, match=problem):
+        transport_of(store)
 
 
 def test_stores_under_two_prefixes_of_one_server_do_not_hear_each_other() -> None:

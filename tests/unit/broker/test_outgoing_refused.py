@@ -1,11 +1,13 @@
 """Places that take nothing: nothing is repeated for them, nobody waits for them, and one day they are given up."""
 
+import contextlib
 from collections import Counter
 from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
 
+from passdown.broker import outgoing
 from passdown.broker.outgoing import GIVE_UP_MS, LEAVE_S, RESERVE_MS, SOURCE, SURE_S, Passed, Teller
 from passdown.broker.stores.queries import FindEnded, FindQuarantine, QuarantineRow
 from passdown.broker.transports.carrier import Refused
@@ -151,6 +153,38 @@ def test_an_hour_counts_from_when_it_took_something_last(rig: Rig, mouth: Mouth,
     mouth.faults["odd"] = fault
     pass_time(rig, teller, SURE_S * 0.9)
     assert (to_tell(rig), quarantined(rig)) == (1, [])
+
+
+@pytest.mark.parametrize("others", [1, 0])
+def test_while_a_transport_is_away_no_hour_of_refusal_goes_by(
+    rig: Rig, mouth: Mouth, teller: Teller, others: int
+) -> None:
+    ended(rig, ("a", "odd"), *[("b", "replies")] * others)
+    mouth.faults["odd"] = Refused("transport", "it is full")
+    teller.once()
+    ended(rig, *[("c", "replies")] * others)
+    mouth.faults = {name: Unavailable("transport", "connection refused") for name in ("odd", "replies")}
+    for _ in range(8):
+        rig.clock.forward(GIVE_UP_MS // 4)
+        with contextlib.suppress(Unavailable):
+            teller.once()
+    assert quarantined(rig) == []
+    mouth.faults = {"odd": Refused("transport", "it is full")}
+    pass_time(rig, teller, SURE_S / 2)
+    assert quarantined(rig) == []
+    pass_time(rig, teller, SURE_S)
+    assert len(quarantined(rig)) == 1
+
+
+def test_rule_12_what_went_out_is_remembered_of_some_sessions_only(
+    rig: Rig, mouth: Mouth, teller: Teller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outgoing, "_MOST_LEFT", 3)
+    with_events(rig)
+    ended(rig, *((str(n), f"odd-{n}") for n in range(8)))
+    mouth.faults = {f"odd-{n}": Refused("transport", "no right to write") for n in range(8)}
+    pass_time(rig, teller, 300)
+    assert max(len(vars(teller)[name]) for name in ("_out", "_left")) <= 3
 
 
 def test_where_quarantine_cannot_be_written_it_is_tried_again(rig: Rig, mouth: Mouth, teller: Teller) -> None:

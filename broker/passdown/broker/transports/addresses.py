@@ -1,7 +1,8 @@
 """Addresses of transports, and the kombu options that held for each (DESIGN §11, queue).
 
 ``redis://``, ``rediss://``, ``amqp://``, ``amqps://``, ``memory://`` within one process and ``filesystem://FOLDER``
-between processes of one machine. kombu is given a scheme and options of ours; nobody else needs to know them.
+between processes of one machine; beside a store that is reached by a socket, ``unix:///PATH``, its server. kombu is
+given a scheme and options of ours; nobody else needs to know them.
 """
 
 import re
@@ -9,7 +10,7 @@ import socket
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from passdown.agents.options import Options
 from passdown.broker.transports import folder, memory, rabbitmq, redis
@@ -21,6 +22,8 @@ MEMORY = ":memory:"
 DEFAULT_FILE = "passdown.db"
 
 _REDIS = {"redis": redis.SCHEME, "rediss": redis.TLS_SCHEME}
+#: A store on Redis that is reached by a socket of this machine.
+_UNIX = "unix"
 _RABBITMQ = {"amqp": rabbitmq.SCHEME, "amqps": rabbitmq.TLS_SCHEME}
 _KNOWN = "redis://, rediss://, amqp://, amqps://, memory:// or filesystem://"
 
@@ -28,6 +31,7 @@ _KNOWN = "redis://, rediss://, amqp://, amqps://, memory:// or filesystem://"
 PREFIX = "passdown:"
 #: What the address of a store on Redis may say that its transport must not see, but for the prefix.
 _OF_STORE = ("shards", "prefix", "timeout", "unsafe", "protocol")
+_BY_SOCKET = ("db", "username", "password")
 _TLS = ("ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_check_hostname")
 
 #: Finds a peer that is gone without a word: first asked after 10 s of silence, given up after 25 s, or where
@@ -149,10 +153,17 @@ def transport_of(store_url: str, transport_url: str = "") -> Transport:
         return _on_redis(transport_url, "transport address", ("prefix", *_TLS))
     if scheme in _RABBITMQ:
         return _on_rabbitmq(transport_url)
-    if not transport_url and store_url.partition(":")[0] in _REDIS:
+    on_server = store_url.partition(":")[0]
+    if not transport_url and on_server in _REDIS:
         return _on_redis(store_url, "store address", (*_OF_STORE, *_TLS))
+    if not transport_url and on_server == _UNIX:
+        return _by_socket(store_url)
     if scheme == "memory":
         return _within(store_url)
+    if transport_url == "filesystem://" and (on_server in _REDIS or on_server == _UNIX):
+        raise ContractError(
+            "transport address", "beside a store on a server, name the folder: filesystem://FOLDER"
+        )
     if transport_url in ("", "filesystem://"):
         path = store_path(store_url)
         return _within(store_url) if path == MEMORY else _beside(Path(f"{path}.bells"))
@@ -163,7 +174,7 @@ def transport_of(store_url: str, transport_url: str = "") -> Transport:
 
 def _within(store_url: str) -> Transport:
     """One process: those who use one store meet, and every store in memory is alone."""
-    if store_url.partition(":")[0] in _REDIS:
+    if store_url.partition(":")[0] in (*_REDIS, _UNIX):
         return Transport(memory.shared(store_url), {})
     path = store_path(store_url)
     return Transport(memory.alone() if path == MEMORY else memory.shared(str(Path(path).resolve())), {})
@@ -178,10 +189,27 @@ def _on_redis(url: str, what: str, known: tuple[str, ...]) -> Transport:
     parts, query = _parts(url, what, known)
     if not re.fullmatch(r"/?|/[0-9]{1,9}", parts.path):
         raise ContractError(what, f"expected a database number after the host, got {shown_address(url)!r}")
-    prefix = query.pop("prefix", None)
     tls = {name: value for name, value in query.items() if name in _TLS}
-    options = {**_REDIS_OPTIONS, "global_keyprefix": _prefix(prefix, of_store=what == "store address")}
-    return Transport(_ours(parts, _REDIS[parts.scheme], tls), options, linger_s=_LINGER_S, look_s=_LOOK_S)
+    prefix = _prefix(query.get("prefix"), of_store=what == "store address")
+    return _with_redis(_ours(parts, _REDIS[parts.scheme], tls), prefix)
+
+
+def _by_socket(url: str) -> Transport:
+    """The server of a store at ``unix:///PATH``, whose options say what stands elsewhere in other addresses."""
+    parts, query = _parts(url, "store address", (*_OF_STORE, *_BY_SOCKET))
+    if parts.hostname or len(parts.path) < 2:
+        raise ContractError("store address", f"expected unix:///PATH, got {shown_address(url)!r}")
+    user = parts.username or quote(query.get("username", ""), safe="")
+    password = parts.password or quote(query.get("password", ""), safe="")
+    # kombu's word for the database.
+    database = urlencode({"virtual_host": query.get("db", "0")})
+    address = f"{redis.SCHEME}+socket://{user}:{password}@{parts.path}?{database}"
+    return _with_redis(address, _prefix(query.get("prefix"), of_store=True))
+
+
+def _with_redis(url: str, prefix: str) -> Transport:
+    options = {**_REDIS_OPTIONS, "global_keyprefix": prefix}
+    return Transport(url, options, linger_s=_LINGER_S, look_s=_LOOK_S)
 
 
 def _prefix(said: str | None, *, of_store: bool) -> str:
@@ -210,7 +238,7 @@ def _parts(url: str, what: str, known: tuple[str, ...]) -> tuple[SplitResult, di
         port = parts.port
     except ValueError as error:
         raise ContractError(what, f"{error}, in {shown_address(url)!r}") from None
-    if not parts.hostname or port == 0:
+    if (not parts.hostname and parts.scheme != _UNIX) or port == 0:
         expected = f"{parts.scheme}://HOST:PORT/…"
         raise ContractError(what, f"expected {expected}, got {shown_address(url)!r}")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))

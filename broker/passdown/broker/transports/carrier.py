@@ -20,7 +20,7 @@ import kombu
 import structlog
 from amqp.exceptions import MessageNacked
 
-from passdown.broker.transports import queues
+from passdown.broker.transports import anew, queues
 from passdown.broker.transports.addresses import Transport, shown_address
 from passdown.contracts.codec import Record
 from passdown.contracts.errors import Unavailable
@@ -39,9 +39,6 @@ _LOOK_S = 0.25
 _HOLD_S = 30.0
 #: The same on RabbitMQ, below the least time that a server may be told to wait (`consumer_timeout`).
 _HOLD_RABBITMQ_S = 45.0
-
-#: Headers in which RabbitMQ counts how often it gave out a message.
-_COUNTED = ("x-delivery-count", "x-acquired-count")
 
 _PERSISTENT, _TRANSIENT = 2, 1
 
@@ -290,20 +287,10 @@ class Consumer:
     def _give_back(self, message: Any) -> None:
         """Put a message back on the queue; raises what the transport raises, and then the server does it."""
         if self._transport.rabbitmq:
-            self._publish_anew(message)
+            anew.publish(message, _bytes(message), self._queue, PUBLISH_WITHIN_S)
             message.ack()
         else:
             message.requeue()
-
-    def _publish_anew(self, message: Any) -> None:
-        """Put a message at the end of its queue as if it came for the first time; who ends after that has it twice."""
-        properties: dict[str, Any] = dict(message.properties)
-        headers: dict[str, Any] = properties.pop("application_headers", None) or {}
-        kept = {name: value for name, value in headers.items() if name not in _COUNTED}
-        anew = amqp.Message(_bytes(message), **properties, application_headers=kept)
-        message.channel.basic_publish(
-            anew, exchange="", routing_key=self._queue, mandatory=True, timeout=PUBLISH_WITHIN_S
-        )
 
     def _deal(self, message: Any) -> None:
         try:

@@ -16,6 +16,7 @@ from passdown.broker.stores.redis.packed import (
     pack_ticket,
     short_digest,
     squeeze,
+    squeeze_with,
     stand_in,
     unsqueeze,
 )
@@ -32,7 +33,8 @@ MOST_COMMITS = 50
 MOST_BYTES = 1_000_000
 
 #: Making a text smaller takes as long as writing it. So a state that is soon written over is kept as it is, and so
-#: are replies and all events but long ones (bytes); of the first events of a log the first pack is made smaller.
+#: are replies and all events but long ones (bytes); of the first events of a log the first pack is made smaller, and
+#: of the last ones the last state.
 _SOON_OVER = ("queued", "running")
 _LONG_EVENT = 1000
 
@@ -113,7 +115,7 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
     )
     texts = [
         short_digest(commit.command_digest),
-        as_it_is(commit.state) if row.status in _SOON_OVER else squeeze(commit.state),
+        _state(commit),
         as_it_is(commit.reply),
         pack_row(row),
         index_of(row),
@@ -126,6 +128,16 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
         ),
     ]
     return about, texts
+
+
+def _state(commit: Commit) -> bytes:
+    if commit.row.status in _SOON_OVER:
+        return as_it_is(commit.state)
+    if commit.row.status not in TERMINAL or not commit.events:
+        return squeeze(commit.state)
+    # The longest is most likely the return that ended the session.
+    longest = max(range(len(commit.events)), key=lambda at: len(commit.events[at]))
+    return squeeze_with(commit.state, commit.events[longest], commit.expected + longest + 1)
 
 
 def outcomes_of(commits: list[Commit], batches: list[Batch], replies: list[Any]) -> list[Outcome]:

@@ -43,10 +43,10 @@ _tickets = msgspec.msgpack.Decoder(list[tuple[int, str, int, str]])
 def load(shards: Shards, session_id: str, command_id: str, command_digest: str) -> base.Loaded:
     """Return the session's state; with an empty digest any content of the command is taken for the same."""
     answer = shards.call(scripts.LOAD, shards.home(session_id), (session_id, command_id))
-    now, catalog, version, state, recorded, removed = answer
+    now, catalog, version, state, recorded, removed, event = answer
     clash = bool(recorded and command_digest and recorded[:16] != short_digest(command_digest))
     return base.Loaded(
-        state=None if state is None else unsqueeze(state),
+        state=None if state is None else unsqueeze(state, event),
         version=version,
         now=now,
         catalog=catalog,

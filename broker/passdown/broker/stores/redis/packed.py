@@ -1,7 +1,8 @@
 """What the client packs for itself: long texts made small, rows, and what sessions are found by.
 
 A text begins with a byte that says how it is kept: 0 as it is, 1 by zlib with the words below, 2 by zlib with these
-and the first event of the session's log, for that repeats what the first pack has. The words are part of the
+and the first event of the session's log, for that repeats what the first pack has, 3 by zlib with these and the event
+whose seq the next six bytes say, for the last return is in the last state, too. The words are part of the
 format: a released list is never changed, a new one gets a number of its own.
 """
 
@@ -13,11 +14,12 @@ import msgspec
 
 from passdown.broker.stores.queries import SessionRow, TicketRow
 
-_AS_IT_IS, _ZLIB_1, _ZLIB_1_AND_FIRST = b"\x00", b"\x01", b"\x02"
+_AS_IT_IS, _ZLIB_1, _ZLIB_1_AND_FIRST, _ZLIB_1_AND_SEQ = b"\x00", b"\x01", b"\x02", b"\x03"
+_SEQ = 6
 #: Shorter texts are kept as they are (bytes): making them smaller costs more than it saves.
 _SHORT = 160
 #: 4 KiB of window and little memory: eleven microseconds instead of fifty, and hardly longer; for long texts all.
-_SMALL_WINDOW, _WHOLE_WINDOW = (12, 5), (15, 8)
+_SMALL_WINDOW, _MIDDLE_WINDOW, _WHOLE_WINDOW = (12, 5), (13, 6), (15, 8)
 _LONG = 4096
 
 #: What is in every state, event and pack; what is in most stands last.
@@ -51,24 +53,34 @@ def squeeze(text: bytes, first_event: bytes = b"") -> bytes:
     """Return a text as it is kept. ``first_event``: that of the session's log, if it is written in the same step."""
     if len(text) < _SHORT:
         return _AS_IT_IS + text
-    bits, memory = _SMALL_WINDOW if len(text) + len(first_event) < _LONG else _WHOLE_WINDOW
-    words = _WORDS_1 + first_event
-    packer = zlib.compressobj(1, zlib.DEFLATED, bits, memory, zlib.Z_DEFAULT_STRATEGY, words)
-    small = packer.compress(text) + packer.flush()
-    if len(small) >= len(text):
-        return _AS_IT_IS + text
-    return (_ZLIB_1_AND_FIRST if first_event else _ZLIB_1) + small
+    window = _SMALL_WINDOW if len(text) + len(first_event) < _LONG else _WHOLE_WINDOW
+    how = _ZLIB_1_AND_FIRST if first_event else _ZLIB_1
+    return _zlib(text, how, window, _WORDS_1 + first_event)
 
 
-def unsqueeze(kept: bytes, first_event: bytes | None = None) -> bytes:
-    """Return the text. ``first_event``: that of the session's log, as it is kept."""
+def squeeze_with(text: bytes, event: bytes, seq: int) -> bytes:
+    """Return a text as it is kept that has much of an event of the session's log, which is written in the same step."""
+    window = _MIDDLE_WINDOW if len(text) + len(event) < 2 * _LONG else _WHOLE_WINDOW
+    return _zlib(text, _ZLIB_1_AND_SEQ + seq.to_bytes(_SEQ), window, _WORDS_1 + event)
+
+
+def _zlib(text: bytes, how: bytes, window: tuple[int, int], words: bytes) -> bytes:
+    packer = zlib.compressobj(1, zlib.DEFLATED, *window, zlib.Z_DEFAULT_STRATEGY, words)
+    small = how + packer.compress(text) + packer.flush()
+    return small if len(small) <= len(text) else _AS_IT_IS + text
+
+
+def unsqueeze(kept: bytes, event: bytes | None = None) -> bytes:
+    """Return the text. ``event``: that of the session's log which helps, as it is kept."""
     how = kept[:1]
     if how == _AS_IT_IS:
         return kept[1:]
-    words = _WORDS_1
-    if how == _ZLIB_1_AND_FIRST:
-        words += unsqueeze(first_event or b"")
-    return zlib.decompressobj(_WHOLE_WINDOW[0], words).decompress(kept[1:])
+    start, words = 1, _WORDS_1
+    if how in (_ZLIB_1_AND_FIRST, _ZLIB_1_AND_SEQ):
+        words += unsqueeze(event or b"")
+    if how == _ZLIB_1_AND_SEQ:
+        start += _SEQ
+    return zlib.decompressobj(_WHOLE_WINDOW[0], words).decompress(kept[start:])
 
 
 def short_digest(text: str) -> bytes:

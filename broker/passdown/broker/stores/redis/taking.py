@@ -22,7 +22,7 @@ from passdown.broker.stores.redis.packed import unsqueeze
 #: Slots that one script fills at most.
 MOST_SLOTS = 1000
 #: What is known of a pack, and its texts.
-_OF_A_PACK, _TEXTS = 5, 3
+_OF_A_PACK, _TEXTS = 5, 4
 
 _decode = msgspec.msgpack.Decoder(list[Any]).decode
 
@@ -64,13 +64,13 @@ def answer_of(reply: list[Any]) -> Answer:
 
 def _pack(known: list[Any], texts: list[Any]) -> TakenPack:
     session_id, step, attempt, solo, version = known
-    state, pack, first_event = texts
+    state, pack, for_state, for_pack = texts
     return TakenPack(
         session_id=session_id,
         step=step,
         attempt=attempt,
-        pack=unsqueeze(pack, first_event),
-        state=unsqueeze(state),
+        pack=unsqueeze(pack, for_pack),
+        state=unsqueeze(state, for_state),
         version=version,
         solo=bool(solo),
     )

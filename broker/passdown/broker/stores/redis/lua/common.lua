@@ -113,6 +113,17 @@ local function head_bytes(head)
     .. head.tip .. head.filed .. head.opener
 end
 
+-- Return the event of a session's log that is needed to read a text that is kept of it (see packed.py), or false.
+local function event_for(kept, session_id)
+  local how = string.byte(kept)
+  if how == 2 then
+    return call('LINDEX', BASE .. 'log:' .. session_id, '0')
+  elseif how == 3 then
+    return call('LINDEX', BASE .. 'log:' .. session_id, (struct.unpack('>I6', kept, 2)) - 1)
+  end
+  return false
+end
+
 -- How a session is called in the queues: of one score the one that was opened first comes first.
 local function handle_of(n, session_id)
   return string.format('%012.0f', n) .. session_id

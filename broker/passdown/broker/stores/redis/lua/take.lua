@@ -2,7 +2,7 @@
 -- Reserve packs of a role, by score, and clear its bell. → {what is known as MessagePack, texts of each pack …}
 --
 -- What is known: more, now, catalog, and of each pack session id, step, attempt, solo, version. Its texts: state, pack,
--- and the first event of the log where that is needed to read the pack (else nil). Slots may be 0: that only
+-- and for each of these the event of the log that is needed to read it (nil: none). Slots may be 0: that only
 -- clears the bell, and tells whether packs may be taken. At most 1000 slots; it looks at no more than 1000
 -- packs beyond them, and at no more than 500 that come back from a reservation.
 --
@@ -140,7 +140,7 @@ for _, one in ipairs(chosen) do
   known[place + 4], known[place + 5] = queue[5], version_of(found[1])
   place = #answer
   answer[place + 1], answer[place + 2] = found[2], found[3]
-  answer[place + 3] = string.byte(found[3]) == 2 and call('LINDEX', BASE .. 'log:' .. session_id, '0')
+  answer[place + 3], answer[place + 4] = event_for(found[2], session_id), event_for(found[3], session_id)
 end
 if linger_ms > 0 and #chosen == 0 and not more then
   -- The drain looks again by itself. Where that is known already nothing is written: it looks often.
