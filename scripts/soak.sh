@@ -2,12 +2,12 @@
 # soak.sh MINUTES: runs the tests marked `soak`, which go on for about that long in all (10 at least: some have a least size).
 #
 # Sizes follow from MINUTES (`tests/soaking.py`): whole from 60 on, in proportion below. On two cores, at 10 and at 60:
-#   recorded runs on a file, calm and under chaos (tests/acceptance/test_demo.py)              3 min      3 min
-#   recorded runs on Redis, doorbells over Redis and RabbitMQ (…/test_demo_on_redis.py)     DEMO10     DEMO60
-#   generated histories, a share of 0.15 for each store (tests/conformance/test_histories.py)  3 min     18 min
-#   much at once, much that waits, much that goes through (tests/integration/test_scale*.py)   2 min     SC60
-#   eight processes on one file (tests/conformance/test_sqlite_processes.py)                  10 s       60 s
-#   harm to all servers, a share of 0.1 for each combination (…/test_dying_soak.py)
+#   recorded runs on a file, calm and under chaos: tests/acceptance/test_demo.py                   3 min    3 min
+#   recorded runs on Redis, doorbells over Redis and over RabbitMQ: …/test_demo_on_redis.py        2 min    9 min
+#   generated histories, a share of 0.15 for each store: tests/conformance/test_histories.py       3 min   18 min
+#   much at once, much that waits, much that goes through: tests/integration/test_scale*.py        2 min   12 min
+#   eight processes on one file: tests/conformance/test_sqlite_processes.py                         10 s     60 s
+#   harm to all servers, a share of 0.1 for each combination: tests/integration/test_dying_soak.py
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from passdown.agents.results import NeedsInput, Question
 from passdown.broker import gateway as module
+from passdown.broker.acts import Held
 from passdown.broker.gateway import DirectGateway
+from passdown.broker.sealed import pack_of
 from passdown.broker.stores.base import Taken, TakenPack
 from passdown.broker.stores.queries import FindQuarantine, QuarantineRow
 from passdown.contracts.codec import digest, encode
@@ -227,7 +229,7 @@ class TestWhatCannotBeRead:
 
     def test_a_state_without_a_pack_is_none_that_belongs_to_one(self) -> None:
         with pytest.raises(ContractError, match="none was issued"):
-            vars(module)["_pack_of"](b"{}", module.Held(None, 0, 0.0, 0))
+            pack_of(b"{}", Held(None, 0, 0.0, 0))
 
 
 def test_a_pack_is_read_as_it_was_sealed(rig: Rig) -> None:

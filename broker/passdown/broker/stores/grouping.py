@@ -7,9 +7,10 @@ of those that came meanwhile. So a lone caller pays for no thread switch, and ma
 
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -47,19 +48,17 @@ class Group(Generic[A, R]):
     def __init__(self, carry: Callable[[Sequence[A]], Sequence[R]]) -> None:
         """``carry`` does acts together, and returns one result for each; what it raises all of them get."""
         self._carry = carry
-        self._forget_callers()
+        self.forget_callers()
+        _groups.add(self)
 
-    def _forget_callers(self) -> None:
-        self._pid = os.getpid()
+    def forget_callers(self) -> None:
+        """Begin with nobody waiting: in a forked process the threads that waited are the parent's."""
         self._mutex = threading.Lock()
         self._waiting: deque[_Job[A, R]] = deque()
         self._led = False
 
     def run(self, act: A) -> R:
         """Do `act`, perhaps with those of others; returns its result. Raises what `carry` raises, and Interrupted."""
-        if os.getpid() != self._pid:
-            # The threads that waited in the parent are not in this process.
-            self._forget_callers()
         job: _Job[A, R] = _Job(act)
         self._enlist(job)
         if job.leads:
@@ -131,3 +130,14 @@ class Group(Generic[A, R]):
             heir = self._waiting.popleft()
             heir.leads = True
             heir.gate.release()
+
+
+_groups: "weakref.WeakSet[Group[Any, Any]]" = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for group in list(_groups):
+        group.forget_callers()
+
+
+os.register_at_fork(after_in_child=_forked)

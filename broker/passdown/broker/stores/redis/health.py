@@ -22,6 +22,8 @@ def may_lose(facts: ServerFacts) -> str:
         unknown = "all since its last snapshot (appendonly no)"
         return unknown if facts.save or facts.save is None else "everything (it keeps nothing over a restart)"
     match facts.appendfsync:
+        case "always" if facts.lax_rewrites:
+            return "what came while it wrote its file anew (no-appendfsync-on-rewrite yes)"
         case "always":
             return ""
         case "everysec":

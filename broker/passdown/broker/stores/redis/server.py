@@ -30,6 +30,8 @@ class ServerFacts(Record, frozen=True, kw_only=True):
     policy: str
     aof_enabled: bool
     appendfsync: str | None
+    #: Whether it syncs nothing while it writes its file anew (`no-appendfsync-on-rewrite`).
+    lax_rewrites: bool
     #: When snapshots are written; empty: never.
     save: str | None
     #: Whether the last write to the append-only file, and the last snapshot, went well.
@@ -56,6 +58,7 @@ _ASK: list[Command] = [
     ("TIME",),
     ("CONFIG", "GET", "appendfsync"),
     ("CONFIG", "GET", "save"),
+    ("CONFIG", "GET", "no-appendfsync-on-rewrite"),
 ]
 
 
@@ -64,7 +67,7 @@ def read_server(exchange: Callable[[Sequence[Command]], list[Any]]) -> ServerFac
 
     Raises ResponseError where it does not even answer INFO, and what `exchange` raises.
     """
-    info, time, appendfsync, save = exchange(_ASK)
+    info, time, appendfsync, save, lax = exchange(_ASK)
     if isinstance(info, ResponseError):
         raise info
     said = _info(info)
@@ -79,6 +82,7 @@ def read_server(exchange: Callable[[Sequence[Command]], list[Any]]) -> ServerFac
         policy=said.get("maxmemory_policy", ""),
         aof_enabled=said.get("aof_enabled") == "1",
         appendfsync=_config(appendfsync),
+        lax_rewrites=_config(lax) == "yes",
         save=_config(save),
         writes_ok="err" not in (said.get("aof_last_write_status"), said.get("rdb_last_bgsave_status")),
         cluster=said.get("cluster_enabled") == "1",

@@ -1,5 +1,6 @@
 """`RedisStore`: the store for pools of machines, on Redis 7.0 or newer, or Valkey."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from passdown.contracts.errors import ContractError, Unavailable
 _VERDICTS: tuple[base.Verdict, ...] = ("lost", "held", "cancelled")
 #: Leases that one script keeps at most.
 _MOST_RENEWALS = 500
+#: How old may be what is known of the server's settings (seconds).
+_FACTS_FOR_S = 60.0
 
 
 class RedisStore:
@@ -68,8 +71,9 @@ class RedisStore:
             self._wire.close()
             raise
         self._shards = Shards(self._wire, calls, count, keys_prefix)
-        #: What a crash of the server may take of what it acknowledged, as it was set when the store was opened.
+        #: What a crash of the server may take of what it acknowledged; a tick's asks look again now and then.
         self.may_lose = health.may_lose(facts)
+        self._facts_until = time.monotonic() + _FACTS_FOR_S
         self._turns = taking.Turns(count)
         self._ticks = Ticks(count)
         self._restarts = Restarts(self._shards)
@@ -142,12 +146,19 @@ class RedisStore:
         """Reserve what is due, in order of time; an entry that is not dealt with comes again."""
         found = self._ticks.ask(request, lambda shard, about: self._shards.call(scripts.DUE, shard, about))
         if request.limit:
+            self._look_at_server()
             first, *others = self._ticks.catalogs
             behind = [shard for shard, version in enumerate(others, 1) if version < first]
             filing.tell_others(self._shards, first, behind)
             if self.may_lose:
                 found = self._restarts.added(found, request)
         return found
+
+    def _look_at_server(self) -> None:
+        """What a server may lose can be set while it runs."""
+        if time.monotonic() > self._facts_until:
+            self.may_lose = health.may_lose(ask_server(self._wire))
+            self._facts_until = time.monotonic() + _FACTS_FOR_S
 
     def events(self, session_id: str, after: int = 0, limit: int = 1000) -> list[bytes]:
         """Return logged events in order, from seq `after` + 1."""
@@ -172,16 +183,28 @@ class RedisStore:
 
     # -- commits and takes, together with those of other threads -----------------------------------------
 
-    def _takes(self, request: base.TakeRequest, order: list[int]) -> list[Command]:
+    def _takes(
+        self, request: base.TakeRequest, order: list[int], *, lingers: bool | None = None
+    ) -> list[Command]:
+        # Of several shards another may have a pack, with which the drain is busy then and does not look again.
+        lingers = len(order) == 1 if lingers is None else lingers
         slots = [request.slots] + [0] * (len(order) - 1)
-        return [self._take(request, some, shard) for some, shard in zip(slots, order, strict=True)]
+        return [
+            self._take(request, some, shard, lingers=lingers)
+            for some, shard in zip(slots, order, strict=True)
+        ]
 
-    def _take(self, request: base.TakeRequest, slots: int, shard: int) -> Command:
-        return self._shards.command(
-            scripts.TAKE, shard, taking.request_of(request, slots, shard, self.shards)
-        )
+    def _take(self, request: base.TakeRequest, slots: int, shard: int, *, lingers: bool = False) -> Command:
+        about = taking.request_of(request, slots, shard, self.shards, lingers=lingers)
+        return self._shards.command(scripts.TAKE, shard, about)
 
     def _settle(self, request: base.TakeRequest, order: list[int], replies: list[Any]) -> base.Taken:
+        taken = self._settled(request, order, replies)
+        if len(order) == 1 or not request.linger_ms or taken.packs or taken.more:
+            return taken
+        return self._settled(request, order, self._together(self._takes(request, order, lingers=True)))
+
+    def _settled(self, request: base.TakeRequest, order: list[int], replies: list[Any]) -> base.Taken:
         def take_from(shard: int) -> taking.Answer:
             return taking.answer_of(self._together([self._take(request, request.slots, shard)])[0])
 

@@ -41,8 +41,10 @@ def share_of(limit: int, shard: int, shards: int) -> int:
     return limit and max(1, limit // shards + (shard < limit % shards))
 
 
-def request_of(request: TakeRequest, slots: int, shard: int, shards: int) -> tuple[Any, ...]:
-    """Return what `take.lua` takes."""
+def request_of(
+    request: TakeRequest, slots: int, shard: int, shards: int, *, lingers: bool
+) -> tuple[Any, ...]:
+    """Return what `take.lua` takes. ``lingers``: the drain looks again by itself, whatever other shards have."""
     return (
         request.role,
         min(slots, MOST_SLOTS),
@@ -50,7 +52,7 @@ def request_of(request: TakeRequest, slots: int, shard: int, shards: int) -> tup
         int(request.holding),
         share_of(request.role_limit, shard, shards),
         share_of(request.task_limit, shard, shards),
-        request.linger_ms,
+        request.linger_ms if lingers else 0,
     )
 
 
