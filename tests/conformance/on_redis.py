@@ -8,7 +8,7 @@ from msgspec import structs
 
 from passdown.broker.stores.base import Commit, Outcome, Store, Taken, TakeRequest
 from passdown.broker.stores.redis import RedisStore, ticking
-from tests.conformance.building import Clock
+from tests.conformance.building import Clock, done, pack, step, take
 from tests.conformance.store_suite import StoreSuite
 from tests.servers.redis import RedisServer
 
@@ -40,6 +40,17 @@ class OnRedis(StoreSuite):
     """On Debian's Redis with one shard; a subclass may say otherwise."""
 
     shards = 1
+
+    def test_looking_often_shortens_no_ring(self, store: Store, clock: Clock) -> None:
+        """Of several shards each look asks all anew: a ring may be one too many, never one too few."""
+        if self.shards == 1:
+            super().test_looking_often_shortens_no_ring(store, clock)
+            return
+        take(store, linger_ms=1000)
+        take(store, linger_ms=10)
+        assert done(store, step("s0-1", queue=pack())).ring == []
+        clock.forward(500)
+        assert done(store, step("s0-2", queue=pack())).ring == ["analyst"]
 
     @pytest.fixture(autouse=True)
     def tick_clock(self, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -226,3 +226,16 @@ def test_an_id_that_names_no_shard_is_not_there_and_is_not_written(store: Store,
     assert store.events(stranger) == []
     with pytest.raises(ContractError, match="names none of the store's 4 shards"):
         do(store, step(stranger))
+
+
+def test_a_drain_that_found_a_pack_on_one_shard_is_promised_on_none(store: Store) -> None:
+    done(store, step(SPREAD[0], queue=pack()))
+    assert names(take(store, linger_ms=1000)) == [SPREAD[0]]
+    # It is busy now: whoever brings a pack to another shard must ring for others.
+    assert done(store, step(SPREAD[-1], queue=pack())).ring == ["analyst"]
+
+
+def test_a_drain_that_found_nothing_anywhere_looks_again_by_itself(store: Store) -> None:
+    assert names(take(store, linger_ms=1000)) == []
+    for one in (SPREAD[0], SPREAD[-1]):
+        assert done(store, step(one, queue=pack())).ring == []
