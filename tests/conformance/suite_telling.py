@@ -130,6 +130,17 @@ class TellingSuite(Driven):
         done(store, step("s0-a", 9, tell=True))
         assert telling(store) == [("s0-a", 9, 10)]
 
+    def test_what_a_store_lost_after_it_was_told_hides_nothing_that_takes_its_place(
+        self, store: Store
+    ) -> None:
+        """Whoever told of event 5 may not know that the store was put back to an older copy since."""
+        done(store, step("s0-a", events=3, tell=True))
+        telling(store)
+        told(store, "s0-a", 5)
+        assert telling(store) == []
+        done(store, step("s0-a", 3, events=3, tell=True))
+        assert telling(store) == [("s0-a", 3, 6)]
+
     def test_telling_of_no_session_is_without_effect(self, store: Store) -> None:
         told(store, "s0-none", 3)
         done(store, step("s0-none", tell=True))

@@ -16,6 +16,8 @@ if not got[1] then
 end
 local now = read_clock()
 local head = head_of(got[1])
+-- A store that was put back to an older copy may be told of events that it does not hold: others take their places.
+seq = math.min(seq, head.version)
 if seq > head.told then
   head.told = seq
   call('HSET', key, 'h', head_bytes(head))
