@@ -213,9 +213,13 @@ def run(quick: bool) -> list[str]:
         print(f"{name}: {value:.1f} (rounds: {', '.join(f'{one:.1f}' for one in rates[name])})")
     return [
         *at_most("Redis memory for a handoff / bytes of its pack and return", stored, 2.5),
-        *at_least("bulk, passdown / bare scripts", found["bulk, passdown"] / found["bulk, bare scripts"], 0.25),
+        *at_least(
+            "bulk, passdown / bare scripts", found["bulk, passdown"] / found["bulk, bare scripts"], 0.25
+        ),
         *at_least("bulk, passdown / celery", found["bulk, passdown"] / found["bulk, celery"], 10.0),
         *at_least("bulk, passdown / dramatiq", found["bulk, passdown"] / found["bulk, dramatiq"], 2.5),
-        *at_most("one at a time, passdown / celery", found["one (ms), passdown"] / found["one (ms), celery"], 0.5),
+        *at_most(
+            "one at a time, passdown / celery", found["one (ms), passdown"] / found["one (ms), celery"], 0.5
+        ),
         *at_least("steps, passdown / celery", found["steps, passdown"] / found["steps, celery"], 3.0),
     ]

@@ -26,7 +26,16 @@ def redis_server(folder: Path) -> Iterator[str]:
     if binary is None:
         raise SystemExit("this benchmark needs redis-server (Debian's package of that name)")
     port = _free_port()
-    settings = ["--appendonly", "yes", "--appendfsync", "everysec", "--save", "", "--maxmemory-policy", "noeviction"]
+    settings = [
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "everysec",
+        "--save",
+        "",
+        "--maxmemory-policy",
+        "noeviction",
+    ]
     place = ["--bind", "127.0.0.1", "--port", str(port), "--dir", str(folder)]
     server = subprocess.Popen([binary, *place, *settings], stdout=subprocess.DEVNULL)
     try:

@@ -255,7 +255,9 @@ def _report(effect: _Effect, phase: _Phase, *, result: Any = None, error: str = 
         _say(effect, phase, result, error)
     except NotFound:
         effect.claim.log.warning(
-            "the store has lost an intent: it is recorded again", action="intent-lost", effect=effect.effect_id
+            "the store has lost an intent: it is recorded again",
+            action="intent-lost",
+            effect=effect.effect_id,
         )
         _record(effect)
         _say(effect, phase, result, error)

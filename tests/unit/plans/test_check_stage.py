@@ -114,7 +114,10 @@ def test_nothing_is_said_about_a_sound_stage() -> None:
             "stages.a.next.refused: a person's stage has none; leave it out, or give the stage to a role",
         ),
         ({"queue": "q", "lease": "5m"}, "stages.a.lease: unknown field; only a stage of a role has it;"),
-        ({"queue": "q", "time_limit": "5m"}, "stages.a.time_limit: unknown field; only a stage of a role has it;"),
+        (
+            {"queue": "q", "time_limit": "5m"},
+            "stages.a.time_limit: unknown field; only a stage of a role has it;",
+        ),
     ],
 )
 def test_a_fault_of_a_persons_stage(stage: dict[str, Any], fault: str) -> None:
