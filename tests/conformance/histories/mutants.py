@@ -74,7 +74,7 @@ def _ignores_version() -> AbstractContextManager[Any]:
     real = SqliteStore.commit
 
     def commit(self: SqliteStore, given: list[Commit], take: Any = None) -> Any:
-        forced = [replace(one, expected=self.load(one.session_id).version) for one in given]
+        forced = [replace(one, expected=self.load(one.session_id).version, prev="") for one in given]
         return real(self, forced, take)
 
     return _swap(SqliteStore, "commit", commit)
