@@ -31,7 +31,7 @@ demo: .venv/.runtime
 
 test: .venv/.dev
 	@sh scripts/need.sh $(APT_PACKAGES)
-	$(BIN)/pytest tests -n 2 --dist loadfile $(ARGS)
+	$(BIN)/pytest tests -n 4 --dist loadfile $(ARGS)
 
 check: .venv/.dev
 	$(BIN)/ruff check

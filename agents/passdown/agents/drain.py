@@ -108,9 +108,8 @@ class Turn:
             if self._enter(offer, wait_s):
                 entered.append(offer)
             else:
-                wait_s = (
-                    0.0  # for the others nothing else is to be expected, and they were taken for a short time
-                )
+                # For the others nothing else is to be expected, and they were taken for a short time.
+                wait_s = 0.0
         return entered
 
     def _enter(self, offer: Offer, wait_s: float) -> bool:
