@@ -164,7 +164,11 @@ class Proxy:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        await asyncio.sleep(0)
+        # An accepted connection whose task was cancelled is closed in one round, and let go of in the next.
+        await self._round()
+        for end in list(self.ends):
+            end.abort()
+        await self._round()
 
     def _on_loop(self, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
         asyncio.run_coroutine_threadsafe(act(), self._loop).result(30)

@@ -48,7 +48,6 @@ def test_a_file_may_have_the_demos_files_elsewhere(tmp_path: Path) -> None:
         Where("redis://host/0", "memory://"),
         Where(None, "memory://"),
         Where("redis://host/0", "http://host"),
-        Where("unix:///socket"),
     ],
 )
 def test_what_several_processes_cannot_share_is_refused_and_nothing_made(
