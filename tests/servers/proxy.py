@@ -148,6 +148,10 @@ class Proxy:
     async def _deafen(self) -> None:
         listening, self._listening = self._listening, None
         if listening is not None:
+            # What was accepted must have become a connection before its server closes, or asyncio drops it unclosed.
+            for one in listening.sockets:
+                self._loop.remove_reader(one.fileno())
+            await self._round()
             listening.close()
             await listening.wait_closed()
 
