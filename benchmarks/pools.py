@@ -79,8 +79,13 @@ class Passdown:
 @contextmanager
 def passdown(url: str) -> Iterator[Passdown]:
     """Run worker processes and a tick."""
+    # One slot in each process, as the peers' processes have: the agents only compute.
     spec = WorkerSpec(
-        store=url, roles=["clerk", "stepper"], modules=[str(_HERE / "bench_agents.py")], log_level="error"
+        store=url,
+        roles=["clerk", "stepper"],
+        modules=[str(_HERE / "bench_agents.py")],
+        concurrency=1,
+        log_level="error",
     )
     with ExitStack() as running:
         for _ in range(WORKERS):
