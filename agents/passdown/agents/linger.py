@@ -5,7 +5,7 @@ import time
 from passdown.agents.options import Options
 
 #: Each pause before a look is so much longer than the last, up to the longest (seconds).
-_GROWTH, _LONGEST_S = 1.5, 0.005
+_GROWTH, _LONGEST_S = 1.2, 0.005
 #: What is told about the next look is good for so much longer than it should take (milliseconds).
 _SLACK_MS = 50
 

@@ -18,7 +18,7 @@ from passdown.contracts.pack import Pack, read_pack
 
 #: How often whoever waits looks at the session: at first, and at most (seconds). What ends in this process is
 #: heard of at once.
-_LOOK_FIRST, _LOOK_MOST = 0.0005, 0.25
+_LOOK_FIRST, _LOOK_MOST = 0.0004, 0.25
 _PAGE = 500
 
 
@@ -72,7 +72,7 @@ class Session:
                     shown = standing.shown_status if standing else "not known"
                     raise Unavailable(f"the result of {self.id}", f"after {timeout_s:g} s it is {shown}")
                 ended.wait(min(wait, left))
-                wait = min(wait * 1.5, _LOOK_MOST)
+                wait = min(wait * 1.25, _LOOK_MOST)
 
     def _look(self, deadline: float) -> State | None:
         """Return the state; None where the store is away and there is time to look again."""

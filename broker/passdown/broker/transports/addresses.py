@@ -69,7 +69,7 @@ _RABBITMQ_OPTIONS: dict[str, Any] = {
 
 
 #: A look into a store over the network takes a fraction of a doorbell's time (seconds).
-_LINGER_S, _LOOK_S = 0.05, 0.0005
+_LINGER_S, _LOOK_S = 0.05, 0.0003
 #: After so many takes a drain ends its turn where its pool serves other roles, too (docs/workers.md, fair turns).
 TURN_TAKES = 20
 
