@@ -260,7 +260,7 @@ class TestWhatGoesWrong:
     def test_a_session_that_changes_before_it_is_written_is_not_in_the_file(
         self, rig: Rig, folder: Path
     ) -> None:
-        (first,) = ended(rig, wait_ms=1)
+        (first,) = ended(rig, wait_ms=1_000)
         second = failed(rig)
         rig.clock.forward(WAIT_MS)
         done = archivist(rig, folder, hook=at("after_session", second.retry)).once()
