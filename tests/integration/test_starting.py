@@ -4,6 +4,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -172,6 +173,13 @@ def test_no_list_of_processes_shows_what_a_worker_was_told(site: Site) -> None:
     watcher = site.passdown("worker", "flaky", "--module", DESK)
     wait_until(lambda: children(watcher), "it has its child", 60)
     (child,) = children(watcher)
-    shown = ["-m", "passdown.broker.worker", "-"]
-    wait_until(lambda: child.cmdline()[-3:] == shown, "the child shows its own command")
+    shown = ["-m", "passdown.broker.worker", "-", str(watcher.pid)]
+    wait_until(lambda: child.cmdline()[-4:] == shown, "the child shows its own command")
     site.kill(watcher, signal.SIGTERM)
+
+
+def test_a_worker_whose_watcher_was_gone_before_it_looked_ends_by_itself(site: Site) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    command = [sys.executable, "-m", "passdown.broker.worker", site.spec(["searcher"]), str(gone.pid)]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0

@@ -183,9 +183,18 @@ def never() -> bool:
     return False
 
 
-def watch_parent(tell: Callable[[], None], told: threading.Event, closed: Callable[[], bool] = never) -> None:
-    """Call `tell` once the parent of this process has said so, or is gone: it would go on unseen."""
-    parent = os.getppid()
+def watch_parent(
+    tell: Callable[[], None],
+    told: threading.Event,
+    closed: Callable[[], bool] = never,
+    *,
+    parent: int | None = None,
+) -> None:
+    """Call `tell` once the parent of this process has said so, or is gone: it would go on unseen.
+
+    `parent` is its process id, where that was told: it may be gone before this process gets to look.
+    """
+    parent = parent or os.getppid()
 
     def watch() -> None:
         while not told.wait(_WATCH_EVERY):

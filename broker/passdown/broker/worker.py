@@ -129,7 +129,9 @@ class _Watcher:
             if self._stopping.is_set():
                 return None
             # A process group of its own: Ctrl-C in a terminal reaches this process, which passes it on once.
-            child = self._child = subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, process_group=0)  # noqa: S603 - our own module
+            child = self._child = subprocess.Popen(
+                [*_COMMAND, str(os.getpid())], stdin=subprocess.PIPE, process_group=0
+            )  # noqa: S603 - our own module
         child.communicate(encode(self._spec))
         return child.returncode
 
@@ -336,7 +338,8 @@ def main() -> int:
     spec = decode(given, WorkerSpec, what="worker specification")
     set_up_logs(spec.log_level, spec.log_format)
     stop = threading.Event()
-    watch_parent(stop.set, stop)
+    # The watcher says who it is: it may be gone before this process gets to look.
+    watch_parent(stop.set, stop, parent=next(map(int, sys.argv[2:]), None))
     threading.Thread(target=_end_in_time, args=(spec, stop), daemon=True).start()
     # Once told is enough, for a supervisor of everything may tell this process and its parent, which passes it on.
     with on_signals(lambda _: stop.set(), (signal.SIGTERM,)):
