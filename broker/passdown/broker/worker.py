@@ -129,9 +129,8 @@ class _Watcher:
             if self._stopping.is_set():
                 return None
             # A process group of its own: Ctrl-C in a terminal reaches this process, which passes it on once.
-            child = self._child = subprocess.Popen(
-                [*_COMMAND, str(os.getpid())], stdin=subprocess.PIPE, process_group=0
-            )  # noqa: S603 - our own module
+            command = [*_COMMAND, str(os.getpid())]
+            child = self._child = subprocess.Popen(command, stdin=subprocess.PIPE, process_group=0)  # noqa: S603 - our own module
         child.communicate(encode(self._spec))
         return child.returncode
 
