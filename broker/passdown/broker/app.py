@@ -1,6 +1,5 @@
 """The one place that names concrete classes: a store from its address, a doorbell for it, and what stands on them."""
 
-import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -8,9 +7,11 @@ from dataclasses import dataclass
 
 import structlog
 
+from passdown.broker.backoff import backoff
 from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT, Controller
 from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
 from passdown.broker.stores.base import Store
+from passdown.broker.stores.redis import RedisStore
 from passdown.broker.stores.sqlite import SqliteStore
 from passdown.broker.transports import memory
 from passdown.broker.transports.addresses import SQLITE, Transport, shown_address, store_path, transport_of
@@ -49,9 +50,6 @@ def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
     or the server does not answer, now.
     """
     if url.startswith(("redis://", "rediss://", "unix://")):
-        # Whoever keeps a file does not pay for importing redis-py, which takes a fifth of a second.
-        from passdown.broker.stores.redis import RedisStore  # noqa: PLC0415
-
         return RedisStore(url, clock=clock)
     path = store_path(url)
     return SqliteStore(path, clock=clock) if clock else SqliteStore(path)
@@ -114,15 +112,15 @@ def when_there(what: str, attempt: Callable[[], None], stop: threading.Event) ->
     For services, which may be started before their store is there. Returns False as soon as `stop` is set,
     also where an attempt hangs (a locked file: a minute); raises what else `attempt` raises.
     """
-    longest = _AGAIN_FIRST
+    failures = 0
     while not stop.is_set():
         try:
             return _attended(attempt, stop)
         except Unavailable as error:
-            pause = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+            failures += 1
+            pause = backoff(failures, _AGAIN_FIRST, _AGAIN_MOST)
             _log.warning(f"{what}.store_away", error=str(error), again_s=round(pause, 2))
             stop.wait(pause)
-            longest = min(2 * longest, _AGAIN_MOST)
     return False
 
 

@@ -4,7 +4,6 @@ A session is removed only once it stands in a finished file, at the version that
 is known for as long again as the settings say: the same submit, sent again, is met by what it was answered.
 """
 
-import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import msgspec
 import structlog
 
 from passdown.broker.archive import Archive, Writing, archived_lines
+from passdown.broker.backoff import jittered
 from passdown.broker.core.evolve import fold
 from passdown.broker.core.state import State
 from passdown.broker.logbook import events, read_logged
@@ -187,7 +187,7 @@ class Archivist:
             except Exception:  # noqa: BLE001 - whatever it is, the others who live in this process must not end
                 _log.exception("archive.broken", again_s=self._every_s)
             # Spread, so that several ticks seldom archive the same session twice.
-            stop.wait(0 if more else self._every_s * random.uniform(0.5, 1.0))  # noqa: S311
+            stop.wait(0 if more else jittered(self._every_s))
 
 
 def archivist_parts(store: Store, settings: Settings) -> dict[str, Part]:

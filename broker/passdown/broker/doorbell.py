@@ -6,7 +6,6 @@ time, never work, because the queue is in the store (rule 1).
 
 import hashlib
 import json
-import random
 import re
 import time
 from typing import Any, Protocol
@@ -14,6 +13,7 @@ from uuid import uuid4
 
 import structlog
 
+from passdown.broker.backoff import backoff
 from passdown.broker.transports import queues
 from passdown.broker.transports.addresses import Transport
 from passdown.broker.transports.carrier import Publisher
@@ -79,9 +79,9 @@ class KombuDoorbell:
         try:
             self._publisher.hint(message(role), queues.hints(queue_name(role)))
         except Unavailable as error:
-            quiet = min(_QUIET_MOST_S, _QUIET_FIRST_S * 2**self._failures) * random.uniform(0.5, 1.0)  # noqa: S311
+            self._failures += 1
+            quiet = backoff(self._failures, _QUIET_FIRST_S, _QUIET_MOST_S)
             self._quiet_until = time.monotonic() + quiet
-            self._failures = min(self._failures + 1, 10)
             _log.warning("doorbell.lost", role=role[:100], error=error.why, quiet_s=round(quiet, 2))
         else:
             self._failures = 0

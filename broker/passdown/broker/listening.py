@@ -6,7 +6,6 @@ what is no doorbell is acknowledged, counted, and handed on to be kept.
 """
 
 import json
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from celery.exceptions import WorkerShutdown
 from celery.worker.consumer.consumer import Consumer
 from celery.worker.state import maybe_shutdown
 
+from passdown.broker.backoff import backoff
 from passdown.broker.doorbell import DRAIN_TASK
 from passdown.broker.transports.vetting import Junk
 
@@ -158,8 +158,8 @@ class Listener(Consumer):
                     max_retries=1, interval_start=0, interval_step=0, reraise_as_library_errors=False
                 )
             except Exception as error:  # noqa: BLE001 - each transport raises its own, and so does a wrong password
-                pause = min(_AGAIN_MOST_S, _AGAIN_FIRST_S * 2**failures) * random.uniform(0.5, 1.0)  # noqa: S311
-                failures = min(failures + 1, 10)
+                failures += 1
+                pause = backoff(failures, _AGAIN_FIRST_S, _AGAIN_MOST_S)
                 _log.warning(
                     "pool.transport_away",
                     error=f"{type(error).__name__}: {error}"[:300],

@@ -9,7 +9,6 @@ A queue or exchange that takes nothing (here: a place) keeps no other waiting, n
 session: what went out meanwhile is noted where it is a beginning of what is to be told, and else remembered here.
 """
 
-import random
 import threading
 import time
 from collections import deque
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
+from passdown.broker.backoff import backoff
 from passdown.broker.core.telling import Telling, tellings
 from passdown.broker.parts import Part
 from passdown.broker.stores.base import DueRequest, Quarantine, Store, Told, ToTell
@@ -157,7 +157,7 @@ class Teller:
                 passed = self.once(1 if failures else BATCH, stop)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next pass may be fine
                 failures += 1
-                wait = min(_AGAIN_MOST, _AGAIN_FIRST * 2 ** min(failures - 1, 8)) * random.uniform(0.5, 1.0)  # noqa: S311
+                wait = backoff(failures, _AGAIN_FIRST, _AGAIN_MOST)
                 _said(error, wait)
             else:
                 if failures and passed.told:

@@ -4,13 +4,13 @@ A due entry is reserved while it is dealt with and comes again if it is not; the
 time that was seen, and `decide` ignores one that no longer applies (DESIGN §4).
 """
 
-import random
 import threading
 import time
 from collections.abc import Callable
 
 import structlog
 
+from passdown.broker.backoff import backoff
 from passdown.broker.controller import Controller
 from passdown.broker.stores.base import DueNow, DueRequest
 from passdown.contracts import commands as cmd
@@ -105,7 +105,7 @@ class Tick:
                 failures = 0
             except Exception as error:  # noqa: BLE001 - timers, lost leases and lost doorbells hang on this thread
                 failures += 1
-                wait = min(_AGAIN_MOST, _AGAIN_FIRST * 2 ** min(failures - 1, 8)) * random.uniform(0.5, 1.0)  # noqa: S311
+                wait = backoff(failures, _AGAIN_FIRST, _AGAIN_MOST)
                 _said(error, wait)
             stop.wait(max(wait, _LEAST_WAIT))
 

@@ -9,7 +9,6 @@ transport may be away:
   a return that comes before the record is itself the record (`judging`).
 """
 
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Literal, Protocol
 
 import structlog
 
+from passdown.broker.backoff import backoff
 from passdown.broker.controller import Controller
 from passdown.broker.gateway import DirectGateway, Limits
 from passdown.broker.stores.queries import FindQueues, QueueRow
@@ -150,8 +150,7 @@ class Pusher:
             turn = self.push(role, slots)
         except Exception as error:  # noqa: BLE001 - whatever it is, other roles and later turns must not suffer
             known.failures += 1
-            longest = min(_AGAIN_MOST, _AGAIN_FIRST * 2 ** min(known.failures - 1, 8))
-            again = longest * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+            again = backoff(known.failures, _AGAIN_FIRST, _AGAIN_MOST)
             unforeseen = None if isinstance(error, PassdownError) else error
             _log.warning(
                 "push.failed", role=role, error=str(error), again_s=round(again, 2), exc_info=unforeseen

@@ -7,7 +7,6 @@ publish twice; here each call is one try, and what became of it is said (DESIGN 
 import contextlib
 import math
 import os
-import random
 import threading
 import time
 import weakref
@@ -20,6 +19,7 @@ import kombu
 import structlog
 from amqp.exceptions import MessageNacked
 
+from passdown.broker.backoff import backoff, jittered
 from passdown.broker.transports import anew, queues
 from passdown.broker.transports.addresses import Transport, shown_address
 from passdown.contracts.codec import Record
@@ -225,8 +225,8 @@ class Consumer:
             try:
                 self._serve(stop)
             except Exception as error:  # noqa: BLE001 - each transport raises its own, and none may end this
-                pause = min(_AGAIN_MOST_S, _AGAIN_FIRST_S * 2**self._failures) * random.uniform(0.5, 1.0)  # noqa: S311
-                self._failures = min(self._failures + 1, 10)
+                self._failures += 1
+                pause = backoff(self._failures, _AGAIN_FIRST_S, _AGAIN_MOST_S)
                 _log.warning("carrier.lost", queue=self._queue, error=_why(error), again_s=round(pause, 2))
                 stop.wait(pause)
 
@@ -282,7 +282,7 @@ class Consumer:
             if stop.is_set() or time.monotonic() > ends:
                 self._give_back(message)
                 return
-            pause = min(pause * 2 * random.uniform(0.5, 1.0), _AGAIN_MOST_S)  # noqa: S311
+            pause = min(jittered(pause * 2), _AGAIN_MOST_S)
 
     def _give_back(self, message: Any) -> None:
         """Put a message back on the queue; raises what the transport raises, and then the server does it."""
