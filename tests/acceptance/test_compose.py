@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +15,7 @@ import yaml
 
 from passdown.broker.client import Broker
 from passdown.broker.settings import ROWS
+from tests.integration.site import wait_until
 from tests.servers.rabbitmq import RabbitServer
 from tests.servers.redis import RedisServer
 
@@ -172,7 +172,10 @@ def composed(
 def test_its_commands_carry_a_refund_to_its_end(composed: Composed) -> None:
     composed.up()
     for name, one in ours().items():
-        _wait(lambda name=name, one=one: composed.run(name, one["healthcheck"]["test"][1:]).returncode == 0)
+        check = one["healthcheck"]["test"][1:]
+        wait_until(
+            lambda name=name, check=check: composed.run(name, check).returncode == 0, f"{name} is healthy"
+        )
 
     lines = [
         line.removeprefix("#   docker compose run --rm tick ")
@@ -187,7 +190,7 @@ def test_its_commands_carry_a_refund_to_its_end(composed: Composed) -> None:
     with Broker.connect(composed.store, transport=composed.transport, by="user:ann") as broker:
         (row,) = broker.sessions()
         session = broker.session(row.session_id)
-        _wait(lambda: session.status() == "waiting-human")
+        wait_until(lambda: session.status() == "waiting-human", "it waits for a person")
         (ticket,) = broker.tickets(session_id=session.id)
         session.resolve(ticket.ticket_no, "approve")
         assert session.result(30).result == "done"
@@ -199,14 +202,7 @@ def test_its_commands_carry_a_refund_to_its_end(composed: Composed) -> None:
 def test_a_process_that_is_dead_is_said_to_be(composed: Composed) -> None:
     composed.up()
     check = ours()["analysts"]["healthcheck"]["test"][1:]
-    _wait(lambda: composed.run("analysts", check).returncode == 0)
+    wait_until(lambda: composed.run("analysts", check).returncode == 0, "it is healthy")
     composed.kill()
     quick = ["1s" if word == "30s" else word for word in check]
-    _wait(lambda: composed.run("analysts", quick).returncode == 6)
-
-
-def _wait(met: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    ends = time.monotonic() + timeout_s
-    while not met():
-        assert time.monotonic() < ends, "it does not come"
-        time.sleep(0.1)
+    wait_until(lambda: composed.run("analysts", quick).returncode == 6, "it is said to be dead")

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from dataclasses import dataclass
 
 import structlog
 
+from passdown.broker.aside import aside
 from passdown.broker.backoff import backoff
 from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT, Controller
 from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
@@ -126,15 +127,7 @@ def when_there(what: str, attempt: Callable[[], None], stop: threading.Event) ->
 
 def _attended(attempt: Callable[[], None], stop: threading.Event) -> bool:
     """Do `attempt` in a thread that is left alone once `stop` is set; returns whether it came to its end."""
-    future: Future[None] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(attempt())
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="passdown-opening", daemon=True).start()
+    future = aside(attempt, "passdown-opening")
     while not stop.is_set():
         if wait([future], _LOOK_EVERY).done:
             future.result()

@@ -1,10 +1,9 @@
 """A check looks at one thing within a time limit; one that fails or hangs is a red line, and stops nothing else."""
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import NamedTuple, TypeVar
 
+from passdown.broker.aside import aside
 from passdown.broker.findings import Finding
 from passdown.contracts.errors import ContractError, NotFound, PassdownError
 
@@ -26,16 +25,7 @@ def within(act: Callable[[], T], seconds: float) -> T:
 
     It runs in a thread that is left alone then, and ends with the process at the latest.
     """
-    future: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(act())
-        except BaseException as error:  # noqa: BLE001 - it is raised where it is waited for
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="passdown-check", daemon=True).start()
-    return future.result(timeout=seconds)
+    return aside(act, "passdown-check").result(timeout=seconds)
 
 
 def looked(check: Check, within_s: float = WITHIN_S) -> tuple[list[Finding], bool]:
