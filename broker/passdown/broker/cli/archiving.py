@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
-from passdown.broker.archive import Archive, Archived, Entry
+from passdown.broker.archive import Archive, Entry
 from passdown.broker.archivist import Archivist, Pass, retention_of
 from passdown.broker.cli import output, tables
 from passdown.broker.cli.frame import Frame, Group, json_option
 from passdown.broker.cli.opening import load_settings, opened
-from passdown.broker.cli.screens import show_transition
-from passdown.broker.cli.views.transitions import Proof, Replay
-from passdown.broker.cli.words import clean, many, size, when
+from passdown.broker.cli.proving import show_replay
+from passdown.broker.cli.views.transitions import Replay
+from passdown.broker.cli.words import clean, many, when
 from passdown.broker.settings import NO_ARCHIVE, Settings
 from passdown.contracts.errors import ContractError, PassdownError
 
@@ -70,32 +70,9 @@ def show_command(ctx: click.Context, frame: Frame, session: str, lines: bool, as
         for line in found.lines:
             click.echo(line, nl=False)
         return
-    proof = _shown(found, as_json)
-    if not proof.holds:
-        ctx.exit(1)
-
-
-def _shown(found: Archived, as_json: bool) -> Proof:
     replay = Replay(found, found.entry.row.session_id)
-    for one in replay:
-        if as_json:
-            output.print_line(one)
-        else:
-            show_transition(one)
-    proof = replay.proof()
-    if as_json:
-        output.print_line(proof)
-        return proof
-    if proof.holds:
-        output.say(
-            f"archived in {found.entry.path}: the log gives the state, byte for byte: {many(proof.events, 'event')},"
-            f" an unbroken chain, {size(proof.bytes)}, SHA-256 {proof.digest}"
-        )
-    else:
-        output.say(f"archived in {found.entry.path}: the log does not give the state")
-        for problem in proof.problems:
-            output.say(problem, 2)
-    return proof
+    if not show_replay(replay, as_json, f"archived in {found.entry.path}: "):
+        ctx.exit(1)
 
 
 @archive_command.command("run")

@@ -34,7 +34,11 @@ def replay_command(ctx: click.Context, frame: Frame, session: str | None, every:
 
 
 def _replay_one(broker: Broker, session: str, as_json: bool) -> bool:
-    replay = Replay(broker.app.store, broker.session(session).id)
+    return show_replay(Replay(broker.app.store, broker.session(session).id), as_json)
+
+
+def show_replay(replay: Replay, as_json: bool, where: str = "") -> bool:
+    """Print each transition, and whether the log gives the state; returns that. `where` says which log it is."""
     for one in replay:
         if as_json:
             output.print_line(one)
@@ -44,18 +48,18 @@ def _replay_one(broker: Broker, session: str, as_json: bool) -> bool:
     if as_json:
         output.print_line(proof)
     else:
-        _show_proof(proof)
+        _show_proof(proof, where)
     return proof.holds
 
 
-def _show_proof(proof: Proof) -> None:
+def _show_proof(proof: Proof, where: str = "") -> None:
     if proof.holds:
         output.say(
-            f"the log gives the stored state, byte for byte: {many(proof.events, 'event')}, an unbroken chain,"
+            f"{where}the log gives the stored state, byte for byte: {many(proof.events, 'event')}, an unbroken chain,"
             f" {size(proof.bytes)}, SHA-256 {proof.digest}"
         )
         return
-    output.say(f"{proof.session_id}: the log does not give the stored state")
+    output.say(f"{where}{proof.session_id}: the log does not give the stored state")
     for problem in proof.problems:
         output.say(problem, 2)
 
