@@ -54,8 +54,8 @@ class Held:
         self._thread.join()
 
     def until_waiting(self, count: int) -> None:
-        waiting: Any = vars(self._writer)["_waiting"]
-        while len(waiting) < count:
+        group: Any = vars(self._writer)["_group"]
+        while group.waiting < count:
             threading.Event().wait(0.001)
 
     def _hold(self, batch: Batch) -> None:

@@ -44,12 +44,12 @@ def test_rule_01_told_to_stop_a_pool_lets_finish_what_does_within_the_grace(
 ) -> None:
     """Fault temporal#368: what an agent has done is not lost with its worker; nothing new is taken."""
     running.broker.register(one_stage("p", "stubborn"))
-    process = worker(running, "stubborn", pool=pool, concurrency=1, grace_s=20.0)
+    process = worker(running, "stubborn", pool=pool, concurrency=1, grace_s=20.0, log_level="info")
     session = submit(running, "p")
     runs_in(running, session)
     process.send_signal(signal.SIGTERM)
     other = submit(running, "p")
-    time.sleep(0.5)  # long enough for a pool that goes on taking to do so
+    wait_until(lambda: "pool.stopping" in running.log(), "nothing new is taken")
     (running.folder / "go-on").touch()
 
     assert session.result(timeout_s=30).output == {"attempt": 1}
@@ -114,7 +114,7 @@ def test_told_twice_a_watched_pool_and_all_its_children_end_on_the_spot(running:
     below = family(process)
     assert len(below) == (3 if pool == "prefork" else 1)
     process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
+    wait_until(lambda: "pool.stopping" in running.log(), "nothing new is taken")
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
 

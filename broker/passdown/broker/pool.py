@@ -216,6 +216,7 @@ class Pool:
         """
         self._stopping.set()
         self._hands.close()
+        _log.info("pool.stopping", roles=self.roles, grace_s=grace_s)
         threading.Thread(target=self._end_consumer, name="passdown-pool-end", daemon=True).start()
         self._hands.stop(grace_s)
         if not self._idle.wait(_END_WITHIN):

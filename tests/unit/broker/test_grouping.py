@@ -32,7 +32,7 @@ class Ferry:
         return [2 * act for act in acts]
 
     def waiting(self) -> int:
-        return len(self.group._waiting)  # pyright: ignore[reportPrivateUsage]
+        return self.group.waiting
 
 
 def followers(ferry: Ferry, count: int) -> tuple[list[threading.Thread], dict[int, object]]:

@@ -167,5 +167,4 @@ class SqliteStore:
             )
             self._writer.abandon()
             self._readers.abandon()
-        self._writer.forget_callers()
         self._readers.forget_callers()
