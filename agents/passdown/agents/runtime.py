@@ -57,6 +57,7 @@ class Runtime:
         )
         self.runner = Runner(self.registry, self.port, self.threads, self.renewer, self.limits, self.options)
         self._stopping = threading.Event()
+        self._told: Callable[[], bool] = self._stopping.is_set
         #: Set at the end of `stop`: what still runs is no longer waited for.
         self.closed = False
 
@@ -115,7 +116,11 @@ class Runtime:
     @property
     def stopping(self) -> bool:
         """Whether the runtime was told to stop."""
-        return self._stopping.is_set()
+        return self._stopping.is_set() or self._told()
+
+    def heed(self, told: Callable[[], bool]) -> None:
+        """Take nothing new as soon as `told` says so, too: whoever stops this runtime may be another process."""
+        self._told = told
 
     @property
     def idle(self) -> bool:

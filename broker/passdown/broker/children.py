@@ -107,6 +107,7 @@ class _Child:
     def __init__(self, opening: Open, grace_s: float, closed: Callable[[], bool], alone: bool) -> None:
         self._open = opening
         self._grace_s = grace_s
+        self._closed = closed
         self._alone = alone
         self._opened: Opened | None = None
         self._told = threading.Event()
@@ -132,6 +133,7 @@ class _Child:
         """Return this child's runtime; raises PassdownError where it cannot be opened now."""
         if self._opened is None:
             self._opened = self._open(self._stuck)
+            self._opened.runtime.heed(self._closed)
             if self._told.is_set():
                 self._opened.runtime.close()
         return self._opened.runtime
