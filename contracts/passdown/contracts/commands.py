@@ -11,15 +11,18 @@ from msgspec import Meta
 from passdown.contracts import ids
 from passdown.contracts.codec import Record, digest_of
 from passdown.contracts.events import Resolution
-from passdown.contracts.pack import Resource
+from passdown.contracts.pack import ListRef, Parent, Resource
 from passdown.contracts.plans import PlanRef
 from passdown.contracts.returns import Fence
 
 #: kind:name, for example user:ann, agent:cashier, group:desk, service:shop.
 PRINCIPAL_PATTERN = r"^[a-z]+:[^\s:][^\s]{0,119}\Z"
 #: `lease` and `restarted` are about a claim, their subject is its id, and they stand beside the state. `restarted`: the
-#: store came back from a restart that may have lost its last moments.
-DueKind = Literal["deadline", "retry-at", "resume-at", "lease", "restarted"]
+#: store came back from a restart that may have lost its last moments. `join` stands beside the state, too: enough rows of
+#: a join are there to look at it. `branches`: branches are to be opened, called off or sent back to.
+DueKind = Literal[
+    "deadline", "retry-at", "resume-at", "join-deadline", "branches", "lease", "restarted", "join"
+]
 
 
 class _Command(Record, frozen=True, kw_only=True, tag_field="command"):
@@ -49,6 +52,37 @@ class Submit(_Command, frozen=True, kw_only=True, tag="submit"):
     trace: str = ""
     #: The queue that the outcome is sent to; empty: nobody asks for it.
     reply_to: str = ""
+    #: Lists that are kept beside the session already, by name.
+    lists: dict[str, ListRef] = {}
+
+
+class OpenBranch(_Command, frozen=True, kw_only=True, tag="open-branch"):
+    """Open a branch of a fan-out, beginning in ``stage``; again is the same session.
+
+    With ``cancel`` the branch is called off, whether it was opened or not: one that was not is opened as cancelled,
+    so that whoever is about to open it finds that it has ended. ``feedback`` is a person's, to whom the branches before
+    it were not good enough.
+    """
+
+    parent: Parent
+    plan: PlanRef
+    stage: str
+    inputs: dict[str, Any]
+    task_id: str
+    task_name: str
+    resources: list[Resource] = []
+    trace: str = ""
+    events_to: str = ""
+    feedback: str = ""
+    cancel: str = ""
+
+
+class Rework(_Command, frozen=True, kw_only=True, tag="rework"):
+    """Reopen a branch that has ended: ticket ``ticket_no`` of its parent sent it back."""
+
+    join_id: str
+    ticket_no: int
+    feedback: str
 
 
 class Claim(_Command, frozen=True, kw_only=True, tag="claim"):
@@ -151,8 +185,18 @@ class Answer(_Command, frozen=True, kw_only=True, tag="answer"):
     value: Any
 
 
+class SendBack(Record, frozen=True, kw_only=True):
+    """The value of a `send-back` of a join's ticket: to which branches, and what they are to do better."""
+
+    branches: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    feedback: Annotated[str, Meta(max_length=8192)]
+
+
 class Resolve(_Command, frozen=True, kw_only=True, tag="resolve"):
-    """Decide a ticket. ``value``: arguments (edit), output (complete), feedback (send-back) or stage (redirect)."""
+    """Decide a ticket. ``value``: arguments (edit), output (complete), feedback (send-back) or stage (redirect).
+
+    Of a join's ticket: the branch (choose); ``{branches: […], feedback}`` (send-back).
+    """
 
     ticket_no: int
     version: int = 1
@@ -214,6 +258,8 @@ Body = (
     | Resume
     | Retry
     | Due
+    | OpenBranch
+    | Rework
 )
 
 
@@ -239,6 +285,13 @@ def command_id(session_id: str, body: Body, by: str) -> str:  # noqa: C901 - one
             act = ("resolve", body.ticket_no, body.version, body.resolution, by)
         case Cancel() | Pause() | Resume() | Retry():
             act = (type(body).__name__, body.seen)
+        case OpenBranch():
+            # With the content in the id: whoever calls a branch off again, for another reason, finds that it has
+            # ended, as whoever opens it again finds it opened. One that is refused would hold back all behind it.
+            verb = "cancel-branch" if body.cancel else "open-branch"
+            act = (verb, body.parent.join_id, body.parent.place, digest_of(body))
+        case Rework():
+            act = ("rework", body.join_id, body.ticket_no)
         case Due():
             act = ("due", body.kind, body.subject, body.due_at)
     return ids.command_id(session_id, *act)

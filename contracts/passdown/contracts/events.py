@@ -8,24 +8,47 @@ store's clock in milliseconds since the epoch, never decreasing; ``by`` is the p
 from typing import Any, Literal
 
 from passdown.contracts.codec import Record
-from passdown.contracts.pack import Cause, Parent, Resource
+from passdown.contracts.join_events import (
+    BranchesOpened,
+    BranchesTold,
+    EventRecord,
+    FannedOut,
+    JoinConflict,
+    JoinDrained,
+    Joined,
+    JoinShort,
+    Reopened,
+)
+from passdown.contracts.pack import Cause, ListRef, Parent, Resource
 from passdown.contracts.plans import Delivery, PlanRef
 from passdown.contracts.reserved import ReservedEvent
 from passdown.contracts.returns import EvidenceItem, Fence, Question, Return
 
-TicketKind = Literal["escalation", "question", "approval", "conflict", "effect", "stage", "failure", "budget"]
-Resolution = Literal[
-    "answer", "approve", "deny", "edit", "complete", "send-back", "redirect", "cancel", "done", "not-done"
+TicketKind = Literal[
+    "escalation", "question", "approval", "conflict", "short", "effect", "stage", "failure", "budget"
 ]
-EndingStatus = Literal["cancelled", "expired"]
+#: `choose` and `merge` are of a join's ticket: take one branch's output, or go on with the branches that count.
+Resolution = Literal[
+    "answer",
+    "approve",
+    "deny",
+    "edit",
+    "complete",
+    "send-back",
+    "redirect",
+    "cancel",
+    "done",
+    "not-done",
+    "choose",
+    "merge",
+]
 
 
-class _Event(Record, frozen=True, kw_only=True, tag_field="type"):
-    pass
+EndingStatus = Literal["cancelled", "expired", "done", "refused", "failed"]
 
 
-class SessionOpened(_Event, frozen=True, kw_only=True, tag="SessionOpened"):
-    """A submit opened the session; ``by`` of this event is its initiator."""
+class SessionOpened(EventRecord, frozen=True, kw_only=True, tag="SessionOpened"):
+    """A submit opened the session; ``by`` of this event is its initiator. ``lists`` are those kept beside it."""
 
     session_id: str
     task_id: str
@@ -36,23 +59,25 @@ class SessionOpened(_Event, frozen=True, kw_only=True, tag="SessionOpened"):
     resources: list[Resource] = []
     parent: Parent | None = None
     trace: str = ""
+    lists: dict[str, ListRef] = {}
     #: Where the session is told of: its outcome to a queue, each change of its status to an exchange.
     reply_to: str = ""
     events_to: str = ""
 
 
-class StageEntered(_Event, frozen=True, kw_only=True, tag="StageEntered"):
-    """The session entered a stage; ``reason`` names the move. ``deadline`` in store milliseconds."""
+class StageEntered(EventRecord, frozen=True, kw_only=True, tag="StageEntered"):
+    """The session entered a stage; ``reason`` names the move, ``feedback`` what a person wants done better."""
 
     stage: str
     step: int
     reason: str
     human: bool = False
-    deadline: int | None = None
+    deadline: int | None = None  # in store milliseconds
+    feedback: str = ""
 
 
-class PackIssued(_Event, frozen=True, kw_only=True, tag="PackIssued"):
-    """An attempt was put on its role queue. ``fresh`` starts the count of failures anew."""
+class PackIssued(EventRecord, frozen=True, kw_only=True, tag="PackIssued"):
+    """An attempt was put on its role queue. ``fresh`` starts the count of failures anew, ``from_top`` the work."""
 
     step: int
     attempt: int
@@ -65,14 +90,13 @@ class PackIssued(_Event, frozen=True, kw_only=True, tag="PackIssued"):
     solo: bool = False
     priority: int = 0
     fresh: bool = False
-    #: The attempt starts from the top: what was checkpointed before no longer counts.
     from_top: bool = False
     tools: dict[str, str] = {}
     changes: list[str] = []
     left_out: int = 0
 
 
-class Claimed(_Event, frozen=True, kw_only=True, tag="Claimed"):
+class Claimed(EventRecord, frozen=True, kw_only=True, tag="Claimed"):
     """A worker holds the attempt until its lease runs out."""
 
     attempt: int
@@ -82,21 +106,21 @@ class Claimed(_Event, frozen=True, kw_only=True, tag="Claimed"):
     model: str = ""
 
 
-class ClaimReleased(_Event, frozen=True, kw_only=True, tag="ClaimReleased"):
+class ClaimReleased(EventRecord, frozen=True, kw_only=True, tag="ClaimReleased"):
     """The worker handed the attempt back (it shuts down); no failure is counted."""
 
     claim_id: str
     reason: str
 
 
-class LeaseLost(_Event, frozen=True, kw_only=True, tag="LeaseLost"):
+class LeaseLost(EventRecord, frozen=True, kw_only=True, tag="LeaseLost"):
     """The claim's lease ran out, so the attempt counts as failed."""
 
     claim_id: str
     retry_at: int
 
 
-class Checkpointed(_Event, frozen=True, kw_only=True, tag="Checkpointed"):
+class Checkpointed(EventRecord, frozen=True, kw_only=True, tag="Checkpointed"):
     """The worker's intermediate state, valid from here on."""
 
     claim_id: str
@@ -104,7 +128,7 @@ class Checkpointed(_Event, frozen=True, kw_only=True, tag="Checkpointed"):
     counters: dict[str, int] = {}
 
 
-class EffectProposed(_Event, frozen=True, kw_only=True, tag="EffectProposed"):
+class EffectProposed(EventRecord, frozen=True, kw_only=True, tag="EffectProposed"):
     """A call that a person must see first; ``action`` is the digest that an approval binds to."""
 
     effect_id: str
@@ -118,7 +142,7 @@ class EffectProposed(_Event, frozen=True, kw_only=True, tag="EffectProposed"):
     claim_id: str
 
 
-class EffectIntended(_Event, frozen=True, kw_only=True, tag="EffectIntended"):
+class EffectIntended(EventRecord, frozen=True, kw_only=True, tag="EffectIntended"):
     """The claim is about to write outside. Recorded before the write (rule 3)."""
 
     effect_id: str
@@ -133,28 +157,28 @@ class EffectIntended(_Event, frozen=True, kw_only=True, tag="EffectIntended"):
     approval: int | None = None
 
 
-class EffectDone(_Event, frozen=True, kw_only=True, tag="EffectDone"):
+class EffectDone(EventRecord, frozen=True, kw_only=True, tag="EffectDone"):
     """The write happened."""
 
     effect_id: str
     result: Any = None
 
 
-class EffectFailed(_Event, frozen=True, kw_only=True, tag="EffectFailed"):
+class EffectFailed(EventRecord, frozen=True, kw_only=True, tag="EffectFailed"):
     """The tool knows that nothing was written."""
 
     effect_id: str
     error: str
 
 
-class EffectUnknown(_Event, frozen=True, kw_only=True, tag="EffectUnknown"):
+class EffectUnknown(EventRecord, frozen=True, kw_only=True, tag="EffectUnknown"):
     """Nobody knows whether the write happened."""
 
     effect_id: str
     why: str
 
 
-class EffectSettled(_Event, frozen=True, kw_only=True, tag="EffectSettled"):
+class EffectSettled(EventRecord, frozen=True, kw_only=True, tag="EffectSettled"):
     """An unknown effect is known: ``done`` with its result, or ``not-done`` (``repeat``: it may be tried again)."""
 
     effect_id: str
@@ -164,7 +188,7 @@ class EffectSettled(_Event, frozen=True, kw_only=True, tag="EffectSettled"):
     how: Literal["verify", "person"] = "verify"
 
 
-class ToolCalled(_Event, frozen=True, kw_only=True, tag="ToolCalled"):
+class ToolCalled(EventRecord, frozen=True, kw_only=True, tag="ToolCalled"):
     """A reading call. ``kept``: its result stands here and may enter later packs of this step."""
 
     tool: str
@@ -178,14 +202,14 @@ class ToolCalled(_Event, frozen=True, kw_only=True, tag="ToolCalled"):
     fresh_for_ms: int | None = None
 
 
-class ToolDenied(_Event, frozen=True, kw_only=True, tag="ToolDenied"):
+class ToolDenied(EventRecord, frozen=True, kw_only=True, tag="ToolDenied"):
     """A call that the stage does not grant, or whose arguments do not fit the granted schema."""
 
     tool: str
     why: str
 
 
-class Returned(_Event, frozen=True, kw_only=True, tag="Returned"):
+class Returned(EventRecord, frozen=True, kw_only=True, tag="Returned"):
     """The one accepted return of this attempt; ``kept`` until the step's unknown effects are settled."""
 
     body: Return
@@ -195,7 +219,7 @@ class Returned(_Event, frozen=True, kw_only=True, tag="Returned"):
     model: str = ""
 
 
-class ReturnFenced(_Event, frozen=True, kw_only=True, tag="ReturnFenced"):
+class ReturnFenced(EventRecord, frozen=True, kw_only=True, tag="ReturnFenced"):
     """A return that did not carry the current fence: recorded, without effect (rule 2)."""
 
     fence: Fence
@@ -203,7 +227,7 @@ class ReturnFenced(_Event, frozen=True, kw_only=True, tag="ReturnFenced"):
     why: str
 
 
-class ReturnRejected(_Event, frozen=True, kw_only=True, tag="ReturnRejected"):
+class ReturnRejected(EventRecord, frozen=True, kw_only=True, tag="ReturnRejected"):
     """The claim ended without a return that counts: it broke its contract, or the agent failed."""
 
     claim_id: str
@@ -213,7 +237,7 @@ class ReturnRejected(_Event, frozen=True, kw_only=True, tag="ReturnRejected"):
     retry_at: int
 
 
-class InputRequested(_Event, frozen=True, kw_only=True, tag="InputRequested"):
+class InputRequested(EventRecord, frozen=True, kw_only=True, tag="InputRequested"):
     """Questions wait for ``ask``: the producer, or a human queue."""
 
     attempt: int
@@ -221,7 +245,7 @@ class InputRequested(_Event, frozen=True, kw_only=True, tag="InputRequested"):
     ask: str
 
 
-class InputProvided(_Event, frozen=True, kw_only=True, tag="InputProvided"):
+class InputProvided(EventRecord, frozen=True, kw_only=True, tag="InputProvided"):
     """One question is answered; ``by`` of this event answered it."""
 
     attempt: int
@@ -229,7 +253,7 @@ class InputProvided(_Event, frozen=True, kw_only=True, tag="InputProvided"):
     value: Any
 
 
-class Escalated(_Event, frozen=True, kw_only=True, tag="Escalated"):
+class Escalated(EventRecord, frozen=True, kw_only=True, tag="Escalated"):
     """The machine must not go on; the ticket stands in the same commit."""
 
     reason: str
@@ -239,7 +263,7 @@ class Escalated(_Event, frozen=True, kw_only=True, tag="Escalated"):
     hand_over: Any = None
 
 
-class TicketOpened(_Event, frozen=True, kw_only=True, tag="TicketOpened"):
+class TicketOpened(EventRecord, frozen=True, kw_only=True, tag="TicketOpened"):
     """A person is asked. ``about`` is what it concerns: an effectId, or a question as attempt/id."""
 
     ticket_no: int
@@ -252,7 +276,7 @@ class TicketOpened(_Event, frozen=True, kw_only=True, tag="TicketOpened"):
     action: str = ""
 
 
-class TicketResolved(_Event, frozen=True, kw_only=True, tag="TicketResolved"):
+class TicketResolved(EventRecord, frozen=True, kw_only=True, tag="TicketResolved"):
     """A person decided; ``by`` of this event did."""
 
     ticket_no: int
@@ -266,55 +290,55 @@ class TicketResolved(_Event, frozen=True, kw_only=True, tag="TicketResolved"):
     identity: dict[str, Any] | None = None
 
 
-class TicketWithdrawn(_Event, frozen=True, kw_only=True, tag="TicketWithdrawn"):
+class TicketWithdrawn(EventRecord, frozen=True, kw_only=True, tag="TicketWithdrawn"):
     """The ticket is no longer needed."""
 
     ticket_no: int
     why: str
 
 
-class Paused(_Event, frozen=True, kw_only=True, tag="Paused"):
+class Paused(EventRecord, frozen=True, kw_only=True, tag="Paused"):
     """Nothing new is issued until resumed; a pack in the queue was withdrawn. ``until`` in store milliseconds."""
 
     until: int | None = None
     reason: str = ""
 
 
-class Resumed(_Event, frozen=True, kw_only=True, tag="Resumed"):
+class Resumed(EventRecord, frozen=True, kw_only=True, tag="Resumed"):
     """The session goes on."""
 
 
-class Ending(_Event, frozen=True, kw_only=True, tag="Ending"):
-    """The session will be cancelled or expired once its last open effect is settled."""
+class Ending(EventRecord, frozen=True, kw_only=True, tag="Ending"):
+    """The session will end so once its last open effect is settled and its last branch has ended."""
 
     status: EndingStatus
     reason: str
 
 
-class Cancelled(_Event, frozen=True, kw_only=True, tag="Cancelled"):
+class Cancelled(EventRecord, frozen=True, kw_only=True, tag="Cancelled"):
     """Somebody called the session off."""
 
     reason: str
 
 
-class Expired(_Event, frozen=True, kw_only=True, tag="Expired"):
+class Expired(EventRecord, frozen=True, kw_only=True, tag="Expired"):
     """A deadline passed."""
 
     reason: str
 
 
-class Completed(_Event, frozen=True, kw_only=True, tag="Completed"):
+class Completed(EventRecord, frozen=True, kw_only=True, tag="Completed"):
     """The plan ran to its end; the outcome is the last output."""
 
 
-class Refused(_Event, frozen=True, kw_only=True, tag="Refused"):
+class Refused(EventRecord, frozen=True, kw_only=True, tag="Refused"):
     """The work was refused, and the plan names no move for that."""
 
     reason: str
     policy: str = ""
 
 
-class Failed(_Event, frozen=True, kw_only=True, tag="Failed"):
+class Failed(EventRecord, frozen=True, kw_only=True, tag="Failed"):
     """Attempts are used up, and the plan says to fail. The verb `retry` reopens it."""
 
     reason: str
@@ -345,6 +369,14 @@ WrittenEvent = (
     | TicketOpened
     | TicketResolved
     | TicketWithdrawn
+    | FannedOut
+    | BranchesOpened
+    | JoinConflict
+    | JoinShort
+    | Joined
+    | BranchesTold
+    | JoinDrained
+    | Reopened
     | Paused
     | Resumed
     | Ending

@@ -75,6 +75,26 @@ class Claiming(NamedTuple):
     agent: AgentInfo
 
 
+class BranchResult(Wire, frozen=True, kw_only=True):
+    """A branch that counts in a join: its name, its place from 0, how it ended and with what.
+
+    ``output`` where it is done, ``reason`` where it ended otherwise and the contract counts that, too.
+    """
+
+    branch: str
+    place: int
+    outcome: str
+    output: dict[str, Any] | None = None
+    reason: str = ""
+
+
+class BranchPage(Wire, frozen=True, kw_only=True):
+    """Branches in the order of their places; ``next`` is the place from which to read on, None at the end."""
+
+    branches: list[BranchResult]
+    next: int | None = None
+
+
 class Taking(Wire, frozen=True, kw_only=True):
     """``more``: packs remain in the queue beyond the slots asked for."""
 
@@ -142,6 +162,13 @@ class Gateway(Protocol):
         error: str = "",
     ) -> None:
         """Say how a write ended. The truth is accepted late, so this is good after the claim was lost too."""
+        ...
+
+    def branches(self, claim: Claim, first: int = 0) -> BranchPage:
+        """Return branches of the join that this attempt merges, those that count, from place `first` on.
+
+        Raises Fenced, and Denied for an attempt that merges nothing (rule 4).
+        """
         ...
 
     def settle(self, claim: Claim, verdicts: list[Verdict]) -> None:

@@ -24,6 +24,17 @@ def task_id(session: str) -> str:
     return f"t-{_short('task', session)}"
 
 
+def join_id(session: str, step: int) -> str:
+    """Return the id of the join that a session's step of fan-out ends with."""
+    return f"{session}.j-{step}"
+
+
+def branch_id(join: str, place: int) -> str:
+    """Return the id of the session of a join's branch at a place (from 0); it lies on its parent's shard."""
+    shard = join.partition("-")[0]
+    return f"{shard}-{_short('branch', join, place)}"
+
+
 def effect_id(session: str, step: int, tool: str, identity: object, n: int) -> str:
     """Return the idempotency key of the `n`-th call (from 1) of `tool` with `identity` in a step (DESIGN §6)."""
     return f"{session}.e-{_short(step, tool, identity, n)}"

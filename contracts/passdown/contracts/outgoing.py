@@ -25,7 +25,10 @@ _TAKEN = frozenset({"unacked", "unacked_index", "unacked_mutex"})
 
 
 class Change(Record, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """Where a session stands from here on. ``before`` is the status that was told last; none for the first."""
+    """Where a session stands from here on. ``before`` is the status that was told last; none for the first.
+
+    ``parent`` is the session whose fan-out opened this one, and ``branch`` the name that it has there; others have none.
+    """
 
     status: str
     before: str = ""
@@ -35,6 +38,8 @@ class Change(Record, frozen=True, kw_only=True, forbid_unknown_fields=False):
     plan: str
     stage: str
     step: int
+    parent: str = ""
+    branch: str = ""
 
 
 class Outcome(Change, frozen=True, kw_only=True, forbid_unknown_fields=False):

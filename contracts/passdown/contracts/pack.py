@@ -53,11 +53,44 @@ class Resource(Wire, frozen=True, kw_only=True):
 
 
 class Parent(Wire, frozen=True, kw_only=True):
-    """The fan-out that a branch belongs to."""
+    """The fan-out that a branch belongs to: its ``stage``, and the branch's ``place`` in it, from 0."""
 
     session_id: str
     join_id: str
     branch: str
+    stage: str = ""
+    place: int = 0
+
+
+class ListRef(Wire, frozen=True, kw_only=True):
+    """A list that is kept beside its session, `PAGE_ITEMS` items to a page: ``digest`` is over those of the pages."""
+
+    items: int
+    bytes: int
+    digest: str
+
+
+#: Items on a page of a list that is kept beside its session.
+PAGE_ITEMS = 100
+
+
+class PackJoin(Wire, frozen=True, kw_only=True):
+    """The join that this attempt merges: the ``counted`` of its ``branches``, which the worker reads page by page.
+
+    ``digest`` fixes them. ``outcomes`` counts how the branches ended by then. ``how``: by the contract
+    (`enough`), short of it (`partial`, with the reason in ``why``), or a person chose ``branch``.
+    """
+
+    join_id: str
+    merge: str
+    branches: int
+    counted: int
+    digest: str
+    outcomes: dict[str, int]
+    how: str
+    why: str = ""
+    branch: str = ""
+    vote_on: list[str] = []
 
 
 class PackSnapshot(Wire, frozen=True, kw_only=True):
@@ -142,6 +175,8 @@ class Pack(Wire, frozen=True, kw_only=True):
     resources: list[Resource] = []
     inputs: Any
     memory: Memory = Memory()
+    #: What a merge merges; null for any other attempt.
+    join: PackJoin | None = None
     step: int
     effects: list[PackEffect] = []
     reads: list[PackRead] = []

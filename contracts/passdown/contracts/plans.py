@@ -1,5 +1,6 @@
 """A plan as it is stored and pinned: `passdown.plan/1`. People write it as TOML or with `passdown.broker.plans`."""
 
+from collections.abc import Container
 from typing import Any, Final, Literal
 
 from msgspec import field
@@ -17,10 +18,26 @@ PRODUCER = "producer"
 #: The queue of tickets for which no plan names one.
 OPERATORS = "operators"
 
+#: `on_short` that merges what is there.
+MERGE = "merge"
+#: The role of the merges that Passdown does itself: every pool serves it. A registered function is served under
+#: `REDUCER` and its name by the pools that have it.
+MERGER = "passdown.merge"
+REDUCER = "reduce."
+#: What a `merge` names that is done by `MERGER`, and what stands before the name of a registered function.
+BUILT_IN_MERGES = ("collect", "first", "vote")
+REDUCE = "reduce:"
+#: More branches than this no fan-out may have, whatever its plan allows.
+MOST_BRANCHES = 100_000
+
 ResultName = Literal["done", "needs-input", "refused", "escalate"]
 Recovery = Literal["rerun", "continue", "human"]
 Risk = Literal["low", "normal", "high"]
 Evidence = Literal["none", "optional", "required"]
+#: How a branch ended: `failed` also where its time ran out. `late` and `skipped` (it was never opened) are said of rows
+#: when they are shown.
+BranchOutcome = Literal["done", "refused", "failed", "cancelled"]
+Need = Literal["all", "any", "veto"]
 #: How packs reach their workers: they take them from the store, or a message brings each (DESIGN §4).
 Delivery = Literal["pull", "push"]
 
@@ -73,8 +90,59 @@ class Next(Record, frozen=True, kw_only=True):
     suggest: list[str] = []
 
 
+class FanOut(Record, frozen=True, kw_only=True):
+    """A stage that opens branches, and the contract by which they are joined (DESIGN §8).
+
+    The branches are those of ``branches`` (name → stage in which it begins), or one for each item of the list ``each``
+    (a path in the session's data, or the name of a stored list), beginning in ``stage``. A branch gets the
+    session's data, or of it only the fields ``give``, but never the list, and its item under the name ``item``,
+    in place of what the data have of that name; it is named by the item's field ``key``, or by its place from 0.
+    At most ``most`` branches; ``at_once`` of them run at once (0: all).
+
+    ``need`` branches must end with one of the outcomes ``counts``: ``all``, ``any``, a number, or ``veto`` (all, and
+    one that refuses ends it at once). ``wait_for_people``: whether a branch that waits for a person is waited
+    for. The outputs that count must agree in the fields ``conflict``; ``merge`` makes one of them: ``collect``,
+    ``first``, ``vote`` (on the fields ``vote_on``, or on the whole output; more than half must agree),
+    ``reduce:NAME``, or a role. ``on_conflict`` and ``on_short`` are a stage, ``fail`` or a human queue, ``on_short``
+    also ``merge``.
+    """
+
+    branches: dict[str, str] = {}
+    each: str = ""
+    stage: str = ""
+    item: str = "item"
+    key: str = ""
+    give: list[str] | None = None
+    most: int = 1000
+    at_once: int = 0
+    need: Need | int = "all"
+    counts: list[BranchOutcome] = field(default_factory=lambda: ["done"])
+    wait_for_people: bool = True
+    deadline_seconds: float | None = None
+    merge: str = "collect"
+    vote_on: list[str] = []
+    conflict: list[str] = []
+    on_conflict: str | None = None
+    on_short: str | None = None
+
+    def merge_role(self) -> str:
+        """Return the role whose workers merge."""
+        if self.merge in BUILT_IN_MERGES:
+            return MERGER
+        if self.merge.startswith(REDUCE):
+            return REDUCER + self.merge.removeprefix(REDUCE)
+        return self.merge
+
+    @property
+    def merged_by_role(self) -> bool:
+        """Whether a role merges: feedback may change what it makes of the same branches, and of nothing else."""
+        return self.merge_role() == self.merge
+
+
 class Stage(Record, frozen=True, kw_only=True):
-    """One stage of a plan (DESIGN §7): a role's, or, where ``queue`` is named, a person's.
+    """One stage of a plan (DESIGN §7): a role's, where ``queue`` is named a person's, or a fan-out.
+
+    What else a fan-out's stage says (returns, attempts, lease, moves) is said of the merge of its branches.
 
     ``gateway`` says of a stage whose packs are pushed that its workers also use the gateway: they may call tools.
     ``time_limit_seconds`` is the longest that one run of the agent may take.
@@ -82,6 +150,7 @@ class Stage(Record, frozen=True, kw_only=True):
 
     role: str = ""
     queue: str | None = None
+    fan_out: FanOut | None = None
     goal: str = ""
     constraints: list[str] = []
     done_when: list[str] = []
@@ -139,8 +208,20 @@ def plan_ref(plan: Plan) -> PlanRef:
     return PlanRef(name=plan.name, version=plan.version, digest=digest_of(plan))
 
 
-def moves(stage: Stage) -> dict[str, str]:
-    """Return each move out of a stage: what causes it → the stage it leads to (or `end`)."""
+def opens(stage: Stage) -> list[str]:
+    """Return the stages in which the branches that a stage opens begin, each once; empty where it is no fan-out."""
+    fan_out = stage.fan_out
+    if fan_out is None:
+        return []
+    return list(dict.fromkeys(name for name in (*fan_out.branches.values(), fan_out.stage) if name))
+
+
+def moves(stage: Stage, stages: Container[str] = ()) -> dict[str, str]:
+    """Return each move out of a stage: what causes it → the stage it leads to (or `end`).
+
+    What a join that is short or conflicts leads to is a stage only where it is one of `stages`, those of the
+    plan: otherwise it is a queue. Where a stage's branches begin is no move: the session stays (`opens`).
+    """
     found: dict[str, str] = {}
     following = stage.next
     if following.to:
@@ -151,4 +232,7 @@ def moves(stage: Stage) -> dict[str, str]:
         found[f"suggested {target}"] = target
     others = {"refused": stage.on_refused, "denied": stage.on_denied, "failed": stage.on_failed}
     found.update({cause: target for cause, target in others.items() if target and target != FAIL})
+    if stage.fan_out is not None:
+        unlike = {"conflict": stage.fan_out.on_conflict, "short": stage.fan_out.on_short}
+        found.update({cause: target for cause, target in unlike.items() if target and target in stages})
     return found

@@ -1,4 +1,4 @@
-"""Events of ticket queues, joins and visits: named and fixed here, written by no command of this version."""
+"""Events of ticket queues and visits: named and fixed here, written by no command of this version."""
 
 from passdown.contracts.codec import Record
 
@@ -46,37 +46,4 @@ class PenMoved(Record, frozen=True, kw_only=True, tag_field="type", tag="PenMove
     visit_id: str
 
 
-class FannedOut(Record, frozen=True, kw_only=True, tag_field="type", tag="FannedOut"):
-    """Branches are being opened; ``digest`` fixes their items."""
-
-    join_id: str
-    branches: int
-    digest: str
-
-
-class Joined(Record, frozen=True, kw_only=True, tag_field="type", tag="Joined"):
-    """Enough branches ended; ``digest`` fixes the rows that counted."""
-
-    join_id: str
-    counted: int
-    digest: str
-
-
-class JoinConflict(Record, frozen=True, kw_only=True, tag_field="type", tag="JoinConflict"):
-    """Branches disagree in fields that must agree."""
-
-    join_id: str
-    fields: list[str]
-
-
-ReservedEvent = (
-    TicketClaimed
-    | TicketReleased
-    | TicketReassigned
-    | TicketEscalated
-    | TicketExpired
-    | PenMoved
-    | FannedOut
-    | Joined
-    | JoinConflict
-)
+ReservedEvent = TicketClaimed | TicketReleased | TicketReassigned | TicketEscalated | TicketExpired | PenMoved

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from passdown.broker.schemas.event_examples import EVENTS, LOGGED
-from passdown.contracts import events, reserved
+from passdown.contracts import events, join_events, reserved
 from passdown.contracts.codec import MAX_DEPTH, decode, digest, encode
 from passdown.contracts.events import Checkpointed, Event, Logged, Resumed, WrittenEvent
 from passdown.contracts.reserved import ReservedEvent
@@ -50,6 +50,11 @@ NAMES = [
     "FannedOut",
     "Joined",
     "JoinConflict",
+    "BranchesOpened",
+    "JoinShort",
+    "BranchesTold",
+    "JoinDrained",
+    "Reopened",
     "Paused",
     "Resumed",
     "Ending",
@@ -71,12 +76,12 @@ def test_each_event_is_either_written_or_reserved() -> None:
     written, kept = set(get_args(WrittenEvent)), set(get_args(ReservedEvent))
     assert written | kept == set(KINDS)
     assert not written & kept
-    assert {kind.__module__ for kind in written} == {events.__name__}
+    assert {kind.__module__ for kind in written} == {events.__name__, join_events.__name__}
     assert {kind.__module__ for kind in kept} == {reserved.__name__}
 
 
-def test_every_struct_of_the_two_modules_is_in_the_union() -> None:
-    for module in (events, reserved):
+def test_every_struct_of_the_three_modules_is_in_the_union() -> None:
+    for module in (events, join_events, reserved):
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
         tagged = re.findall(r'^class (\w+)\(.*\btag="(\w+)"', source, re.MULTILINE)
         assert all(name == tag for name, tag in tagged)
@@ -117,7 +122,7 @@ def test_the_bytes_of_a_log_entry_are_pinned() -> None:
         ({}, "/event/type"),
         ({"type": "Resumed", "more": 1}, "/event/more"),
         ({"type": "Cancelled"}, "/event/reason"),
-        ({"type": "Ending", "status": "done", "reason": ""}, "/event/status"),
+        ({"type": "Ending", "status": "paused", "reason": ""}, "/event/status"),
         (None, "/event"),
         ([], "/event"),
     ],

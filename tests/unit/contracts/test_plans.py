@@ -5,7 +5,20 @@ from typing import Any
 import pytest
 
 from passdown.contracts.codec import decode, digest_of, encode
-from passdown.contracts.plans import END, FAIL, Next, Plan, PlanRef, Returns, Stage, moves, plan_ref
+from passdown.contracts.plans import (
+    END,
+    FAIL,
+    MERGER,
+    FanOut,
+    Next,
+    Plan,
+    PlanRef,
+    Returns,
+    Stage,
+    moves,
+    opens,
+    plan_ref,
+)
 from tests.unit.contracts.helpers import raw, refused
 
 
@@ -49,12 +62,38 @@ def test_the_moves_out_of_a_stage(stage: Stage, found: dict[str, str]) -> None:
     assert moves(stage) == found
 
 
+def test_a_join_leads_to_stages_of_its_plan_and_to_queues_which_are_no_moves() -> None:
+    fan_out = FanOut(branches={"x": "b", "y": "b", "z": "c"}, on_conflict="b", on_short="people")
+    stage = Stage(fan_out=fan_out, next=Next(to="c"), on_failed="b")
+    assert moves(stage, ["b", "c"]) == {"done": "c", "failed": "b", "conflict": "b"}
+    assert moves(stage) == {"done": "c", "failed": "b"}
+    assert opens(stage) == ["b", "c"]
+    assert opens(Stage(fan_out=FanOut(each="items", stage="b"))) == ["b"]
+    assert opens(Stage(role="r")) == []
+
+
+@pytest.mark.parametrize(
+    ("merge", "role"),
+    [
+        ("collect", MERGER),
+        ("first", MERGER),
+        ("vote", MERGER),
+        ("reduce:sum.up", "reduce.sum.up"),
+        ("ann", "ann"),
+    ],
+)
+def test_a_merge_is_issued_under_a_role(merge: str, role: str) -> None:
+    assert FanOut(merge=merge).merge_role() == role
+
+
 MISFITS: list[tuple[dict[str, Any], str]] = [
     ({"start": None}, "/start"),
     ({"stages": {"a": {"role": 1}}}, "/stages/a/role"),
     ({"stages": {"a": {"recovery": "pray"}}}, "/stages/a/recovery"),
     ({"stages": {"a": {"retries": 3}}}, "/stages/a/retries"),
     ({"stages": {"a": {}, "b": {"tools": [{"tool": "t", "params": []}]}}}, "/stages/b/tools/0/params"),
+    ({"stages": {"a": {"fanOut": {"need": "most"}}}}, "/stages/a/fanOut/need"),
+    ({"stages": {"a": {"fanOut": {"counts": ["late"]}}}}, "/stages/a/fanOut/counts/0"),
     ({"spec": "passdown.plan/2"}, "/spec"),
 ]
 

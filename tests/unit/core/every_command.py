@@ -5,6 +5,7 @@ from collections.abc import Callable
 from passdown.broker.core.decide import dues
 from passdown.contracts import commands as cmd
 from passdown.contracts.errors import PassdownError
+from passdown.contracts.pack import Parent
 from passdown.contracts.plans import plan_ref
 from tests.unit.core.spec import AGENT, ANN, BOB, TICK, Phase, Session
 
@@ -29,8 +30,29 @@ def _resolve(session: Session) -> tuple[cmd.Body, str]:
     if not session.state.tickets:
         return cmd.Resolve(ticket_no=99, resolution="cancel"), BOB
     ticket = session.state.tickets[-1]
-    value = {"why": 1, "when": 2} if ticket.kind == "question" else {}
+    values = {"question": {"why": 1, "when": 2}, "conflict": "a", "short": "a"}
+    value = values.get(ticket.kind, {})
     return cmd.Resolve(ticket_no=ticket.ticket_no, resolution=ticket.actions[0], value=value), BOB
+
+
+def _branch(session: Session, cancel: str = "") -> tuple[cmd.Body, str]:
+    parent = Parent(session_id="s0-p", join_id="s0-p.j-1", branch="a", stage="spread")
+    state = session.state
+    body = cmd.OpenBranch(
+        parent=parent,
+        plan=plan_ref(session.plan),
+        stage=next(iter(session.plan.stages)),
+        inputs={},
+        task_id=state.task_id,
+        task_name=state.task_name,
+        cancel=cancel,
+    )
+    return body, TICK
+
+
+def _look(session: Session) -> tuple[cmd.Body, str]:
+    name = session.state.joins[-1].join_id if session.state.joins else f"{session.id}.j-1"
+    return cmd.Due(kind="join", subject=name, due_at=session.state.seq), TICK
 
 
 def _due(session: Session, kind: cmd.DueKind) -> tuple[cmd.Body, str]:
@@ -71,6 +93,12 @@ COMMANDS: dict[str, Made] = {
     "due deadline": lambda s: _due(s, "deadline"),
     "due retry-at": lambda s: _due(s, "retry-at"),
     "due resume-at": lambda s: _due(s, "resume-at"),
+    "due join-deadline": lambda s: _due(s, "join-deadline"),
+    "due branches": lambda s: _due(s, "branches"),
+    "due join": _look,
+    "open branch": _branch,
+    "call off": lambda s: _branch(s, "its branch is no longer needed"),
+    "rework": lambda s: (cmd.Rework(join_id="s0-p.j-1", ticket_no=1, feedback="better"), BOB),
 }
 
 

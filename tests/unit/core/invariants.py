@@ -32,6 +32,7 @@ def check(before: State | None, after: State | None, events: list[ev.Event]) -> 
     tickets(after)
     it_waits_for_something_that_can_happen(after)
     terminal_is_empty(after)
+    joins(before, after, events)
     if before is not None:
         assert after.at >= before.at, "time went back"
     assert len(encode(after)) <= STATE_BUDGET, "rule 12: the state is over its budget"
@@ -102,13 +103,37 @@ def tickets(after: State) -> None:
 def it_waits_for_something_that_can_happen(after: State) -> None:
     if after.status in TERMINAL or after.paused:
         return
-    owner = after.claim or after.issued or after.tickets or after.unanswered()
+    # Whether the branches of an open join can still do something is seen to by `joins.Parent`.
+    owner = after.claim or after.issued or after.tickets or after.unanswered() or after.undrained()
     assert owner or dues(after), "the session waits for nothing that can happen"
     assert not (after.owed and after.unanswered()), "a pack is owed before the last answer"
     if after.owed and not owner:
         assert any(one.kind == "retry-at" for one in dues(after))
     if after.unknown():
         assert after.claim or after.issued or any(one.kind == "effect" for one in after.tickets)
+
+
+def joins(before: State | None, after: State, events: list[ev.Event]) -> None:
+    still = [one for one in after.joins if not one.closed]
+    assert len(still) <= 1, "two joins are open"
+    for one in after.joins:
+        assert one.opened <= one.opening <= one.branches
+        assert one.told is None or one.told <= one.opening
+        assert one.closed or one.step == after.step, "a session went on before its branches were joined"
+        assert one.closed or not one.drained
+        assert one.step == after.step or not one.drained, "a join that is over is kept"
+    # A person decides about the join that is open, and nobody is asked about one that is closed.
+    about = [ticket.about for ticket in after.tickets if ticket.kind in ("conflict", "short")]
+    assert about == [one.join_id for one in still if one.asked and one.sent_back is None]
+    if after.issued and after.joining and not after.settling():
+        assert after.joining.merges, "a merge is issued, and nothing is to be merged"
+    assert not (still and after.issued), "a pack is issued while branches are waited for"
+    for kind in (ev.FannedOut, ev.Joined, ev.JoinDrained):
+        mine = [one.join_id for one in events if isinstance(one, kind)]
+        assert len(set(mine)) == len(mine), f"{kind.__name__} twice in one commit"
+    was = {one.join_id: one for one in before.joins} if before else {}
+    changed = [one.join_id for one in after.joins if was.get(one.join_id) != one]
+    assert len(changed) <= 1, "two joins change in one commit"
 
 
 def terminal_is_empty(after: State) -> None:
@@ -120,5 +145,6 @@ def terminal_is_empty(after: State) -> None:
     left = (after.claim, after.issued, after.owed, after.kept, after.completed, after.ending)
     assert left == (None,) * 6
     assert not after.paused
+    assert not after.undrained(), "a session ended before its branches"
     assert dues(after) == []
     assert all(ticket.kind == "effect" for ticket in after.tickets)

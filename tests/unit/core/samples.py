@@ -24,6 +24,7 @@ def written(session: Session) -> dict[str, ev.Event]:
     }
     found: list[ev.Event] = [
         *_later(session),
+        *_of_joins(session),
         ev.SessionOpened(
             session_id=session.id, task_id="t", task_name="t", key="k", plan=plan_ref(session.plan), inputs={}
         ),
@@ -82,6 +83,21 @@ def _later(session: Session) -> list[ev.Event]:
     ]
 
 
+def _of_joins(session: Session) -> list[ev.Event]:
+    state = session.state
+    join = state.joins[-1].join_id if state.joins else f"{session.id}.j-1"
+    return [
+        ev.FannedOut(join_id=f"{session.id}.j-{state.step}", branches=1, digest="d", opening=1),
+        ev.BranchesOpened(join_id=join, opened=1, opening=1),
+        ev.JoinConflict(join_id=join, counted=1, why="w"),
+        ev.JoinShort(join_id=join, why="w"),
+        ev.Joined(join_id=join, how="enough", counted=1, digest="d", upto=1),
+        ev.BranchesTold(join_id=join, what="cancel", upto=1),
+        ev.JoinDrained(join_id=join),
+        ev.Reopened(feedback="f"),
+    ]
+
+
 def reserved_ones() -> list[ev.Event]:
     """Return a sample of each event that a later version writes."""
     return [
@@ -91,7 +107,4 @@ def reserved_ones() -> list[ev.Event]:
         reserved.TicketEscalated(ticket_no=1, level=1, queue="q"),
         reserved.TicketExpired(ticket_no=1),
         reserved.PenMoved(pen=1, visit_id="v"),
-        reserved.FannedOut(join_id="j", branches=1, digest="d"),
-        reserved.Joined(join_id="j", counted=1, digest="d"),
-        reserved.JoinConflict(join_id="j", fields=["f"]),
     ]

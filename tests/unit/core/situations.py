@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from passdown.contracts.plans import FAIL, Backoff, Level, Next, Stage
+from tests.unit.core import joins
 from tests.unit.core.plans import ARGS, MAIL, READ, REFUND, two, writing
 from tests.unit.core.spec import Session
 
@@ -145,6 +146,62 @@ def disputed() -> Session:
     return session.report(effect).report(effect, "failed", error="it did not")
 
 
+def waiting_join() -> Session:
+    """Branches are at work."""
+    return joins.spread()
+
+
+def waiting_join_opening() -> Session:
+    """Branches are to be opened."""
+    return joins.Parent(joins.fan()).submit()
+
+
+def join_deadline() -> Session:
+    """Branches are at work, and not waited for for ever."""
+    return joins.spread(joins.named(deadline_seconds=60.0))
+
+
+def join_conflict() -> Session:
+    """Branches disagree, and a person is asked."""
+    return joins.asked("conflict")
+
+
+def join_short() -> Session:
+    return joins.asked("short")
+
+
+def merge_queued() -> Session:
+    """Enough branches ended, and others are still to be called off."""
+    return joins.spread(joins.named(need="any")).ends(1).look()
+
+
+def merge_running() -> Session:
+    return merge_queued().claim()
+
+
+def merge_asks() -> Session:
+    """A merge asks its producer, while branches are still to be called off."""
+    return merge_running().ask("why", "when")
+
+
+def ending_done() -> Session:
+    """The work is done, and branches have not ended yet."""
+    return joins.spread(joins.named(need="any"), next=Next()).ends(1).look().claim().done()
+
+
+def sent_back() -> Session:
+    """A branch is to be sent back to."""
+    return join_conflict().resolve("send-back", {"branches": ["a"], "feedback": "again"})
+
+
+def ending_branches() -> Session:
+    return waiting_join().cancel()
+
+
+def paused_join() -> Session:
+    return waiting_join().pause()
+
+
 OPEN: dict[str, Situation] = {
     "queued": queued,
     "running": running,
@@ -168,6 +225,18 @@ OPEN: dict[str, Situation] = {
     "ending": ending,
     "ending settle": ending_settle,
     "ending ticket": ending_ticket,
+    "waiting-join": waiting_join,
+    "waiting-join opening": waiting_join_opening,
+    "join deadline": join_deadline,
+    "join in conflict": join_conflict,
+    "join short": join_short,
+    "merge queued": merge_queued,
+    "merge running": merge_running,
+    "merge asks": merge_asks,
+    "ending done": ending_done,
+    "sent back": sent_back,
+    "ending branches": ending_branches,
+    "paused join": paused_join,
 }
 OVER: dict[str, Situation] = {
     "done": done,

@@ -5,13 +5,14 @@ chain, the fold of the whole log against the state (rule 6) and the invariants a
 test of the core checks them on its way. No I/O, no mock, no clock: `tick` moves the time.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pytest
 
 from passdown.broker.core.decide import decide, dues
 from passdown.broker.core.evolve import evolve, fold
 from passdown.broker.core.given import Command, Decision, Given
+from passdown.broker.core.join import Facts
 from passdown.broker.core.state import State
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
@@ -71,6 +72,7 @@ class Session:
         self.log: list[bytes] = []
         self.packs: dict[str, Pack] = {}
         self.last: list[ev.Event] = []
+        self.decision: Decision | None = None
         self.fence = Fence(step=1, attempt=1, claim_id="c" * 8)
         self._state: State | None = None
         self._folded: State | None = None
@@ -91,7 +93,7 @@ class Session:
         self.registered[spec.name] = (tool_digest(spec), spec)
         self.known_specs[tool_digest(spec)] = spec
 
-    def record(self, event: ev.Event, by: str = TICK) -> "Session":
+    def record(self, event: ev.Event, by: str = TICK) -> Self:
         """Put an event into the log that no command of these tests led to."""
         state = self.state
         entry = ev.Logged(seq=state.seq + 1, at=self.at, by=by, prev=state.head, event=event)
@@ -113,7 +115,7 @@ class Session:
             self.plan, self.newest, dict(self.registered), {one: self.known_specs[one] for one in wanted}
         )
 
-    def tick(self, ms: int) -> "Session":
+    def tick(self, ms: int) -> Self:
         self.at += ms
         return self
 
@@ -121,7 +123,12 @@ class Session:
 
     def decide(self, body: cmd.Body, by: str = AGENT) -> Decision:
         """Return what a command leads to, without doing it."""
-        return decide(self._state, Command(self.id, body, self.at, by, self.given(), self.events_to))
+        command = Command(self.id, body, self.at, by, self.given(), self.events_to, self.facts(body))
+        return decide(self._state, command)
+
+    def facts(self, body: cmd.Body) -> Facts | None:
+        """Return what the controller would read of a join for a command."""
+        return None
 
     def do(self, body: cmd.Body, by: str = AGENT) -> Reply:
         """Carry out a command, check all that must hold after any, and return the reply; raises its refusal."""
@@ -129,8 +136,10 @@ class Session:
         decision = self.decide(body, by)
         again = self.decide(body, by)
         assert (decision.events, decision.pack) == (again.events, again.pack), "decide is not a function"
+        assert (decision.waking, decision.mark) == (again.waking, again.mark), "decide is not a function"
         self.last = [self._fold(raw) for raw in decision.events]
         self._state = decision.state
+        self.decision = decision
         self.log += decision.events
         invariants.rule_06_the_log_proves_the_state(decision.state, self._folded, self.log)
         invariants.check(before, decision.state, self.last)
@@ -174,7 +183,7 @@ class Session:
 
     # Then
 
-    def then(self, *expected: Expected) -> "Session":
+    def then(self, *expected: Expected) -> Self:
         """Check the events of the last command."""
         names = [type(event).__name__ for event in self.last]
         assert len(names) == len(expected), f"expected {expected}, got {names}"
@@ -183,11 +192,11 @@ class Session:
             assert fits, f"expected {want}, got {event}"
         return self
 
-    def nothing(self) -> "Session":
+    def nothing(self) -> Self:
         assert self.last == [], self.last
         return self
 
-    def stands(self, status: str, **fields: Any) -> "Session":
+    def stands(self, status: str, **fields: Any) -> Self:
         """Check the status that users see, and fields of the state."""
         assert self.state.shown_status == status, f"expected {status}, got {self.state.shown_status}"
         for name, value in fields.items():
@@ -202,27 +211,27 @@ class Session:
 
     # A producer and its operator
 
-    def submit(self, inputs: dict[str, Any] | None = None, **more: Any) -> "Session":
+    def submit(self, inputs: dict[str, Any] | None = None, **more: Any) -> Self:
         self.do(cmd.Submit(key=self.key, plan=plan_ref(self.plan), inputs=inputs or {}, **more), ANN)
         return self
 
-    def cancel(self, reason: str = "") -> "Session":
+    def cancel(self, reason: str = "") -> Self:
         self.do(cmd.Cancel(seen=self.state.seq, reason=reason), ANN)
         return self
 
-    def pause(self, for_ms: int | None = None) -> "Session":
+    def pause(self, for_ms: int | None = None) -> Self:
         self.do(cmd.Pause(seen=self.state.seq, for_ms=for_ms), ANN)
         return self
 
-    def resume(self) -> "Session":
+    def resume(self) -> Self:
         self.do(cmd.Resume(seen=self.state.seq), ANN)
         return self
 
-    def retry(self) -> "Session":
+    def retry(self) -> Self:
         self.do(cmd.Retry(seen=self.state.seq), ANN)
         return self
 
-    def answer(self, name: str, value: Any, by: str = ANN, *, attempt: int | None = None) -> "Session":
+    def answer(self, name: str, value: Any, by: str = ANN, *, attempt: int | None = None) -> Self:
         attempt = (
             next(q.attempt for q in reversed(self.state.questions) if q.id == name)
             if attempt is None
@@ -233,14 +242,14 @@ class Session:
 
     # The tick
 
-    def due(self, kind: cmd.DueKind) -> "Session":
+    def due(self, kind: cmd.DueKind) -> Self:
         """Let a due entry of this kind come up; the clock moves there."""
         entry = next(one for one in dues(self.state) if one.kind == kind)
         self.at = max(self.at, entry.at)
         self.do(cmd.Due(kind=kind, subject=entry.subject, due_at=entry.at), TICK)
         return self
 
-    def lose(self) -> "Session":
+    def lose(self) -> Self:
         """Let the lease of the claim run out."""
         assert self.state.claim
         self.do(cmd.Due(kind="lease", subject=self.state.claim.claim_id, due_at=0), TICK)
@@ -252,7 +261,7 @@ class Session:
         self._claims += 1
         return Fence(step=self.state.step, attempt=self.state.attempt, claim_id=f"claim-{self._claims:03}")
 
-    def claim(self, by: str = AGENT) -> "Session":
+    def claim(self, by: str = AGENT) -> Self:
         assert self.state.issued
         fence = self.next_fence()
         self.do(
@@ -261,11 +270,11 @@ class Session:
         self.fence = fence
         return self
 
-    def release(self) -> "Session":
+    def release(self) -> Self:
         self.do(cmd.Release(fence=self.fence))
         return self
 
-    def checkpoint(self, data: Any, counters: dict[str, int] | None = None) -> "Session":
+    def checkpoint(self, data: Any, counters: dict[str, int] | None = None) -> Self:
         self.do(cmd.Checkpoint(fence=self.fence, number=1, data=data, counters=counters or {}))
         return self
 
@@ -289,29 +298,29 @@ class Session:
         given = DoneReturn(**fields)
         return cmd.Give(fence=self.fence, body=encode(given).decode())
 
-    def done(self, output: Any = None, **more: Any) -> "Session":
+    def done(self, output: Any = None, **more: Any) -> Self:
         self.do(self.body(output, **more))
         return self
 
-    def ask(self, *questions: str, schema: Any = True) -> "Session":
+    def ask(self, *questions: str, schema: Any = True) -> Self:
         asked = [Question(id=one, text=f"{one}?", schema=schema) for one in questions]
         return self._give(NeedsInputReturn(**self.bound(), questions=asked))
 
-    def refuse(self, reason: str = "no", policy: str = "") -> "Session":
+    def refuse(self, reason: str = "no", policy: str = "") -> Self:
         return self._give(RefusedReturn(**self.bound(), reason=reason, policy=policy))
 
-    def escalate(self, reason: str = "help", **more: Any) -> "Session":
+    def escalate(self, reason: str = "help", **more: Any) -> Self:
         return self._give(EscalateReturn(**self.bound(), reason=reason, **more))
 
-    def _give(self, body: Any) -> "Session":
+    def _give(self, body: Any) -> Self:
         self.do(cmd.Give(fence=self.fence, body=encode(body).decode()))
         return self
 
-    def fail(self, problem: str = "boom") -> "Session":
+    def fail(self, problem: str = "boom") -> Self:
         self.do(cmd.Fail(fence=self.fence, problem=problem))
         return self
 
-    def note(self, *notes: cmd.ToolNote) -> "Session":
+    def note(self, *notes: cmd.ToolNote) -> Self:
         self.do(cmd.NoteTools(fence=self.fence, number=1, notes=list(notes)))
         return self
 
@@ -350,7 +359,7 @@ class Session:
 
     def report(
         self, effect_id: str, phase: Phase = "done", *, claim_id: str | None = None, **more: Any
-    ) -> "Session":
+    ) -> Self:
         claim = claim_id or self.fence.claim_id
         self.do(cmd.Report(effect_id=effect_id, claim_id=claim, phase=phase, **more))
         return self
@@ -360,7 +369,7 @@ class Session:
         assert found
         return found
 
-    def settle(self, **found: Literal["found", "absent", "unsure"]) -> "Session":
+    def settle(self, **found: Literal["found", "absent", "unsure"]) -> Self:
         """Give verdicts: effect numbers in the ledger (``e1``) → what verify found."""
         rows = self.state.effects
         verdicts = [cmd.Verdict(effect_id=rows[int(k[1:]) - 1].effect_id, found=v) for k, v in found.items()]
@@ -377,7 +386,7 @@ class Session:
         *,
         ticket: int | None = None,
         **more: Any,
-    ) -> "Session":
+    ) -> Self:
         self.do(self.resolution(resolution, value, ticket=ticket, **more), by)
         return self
 

@@ -1,14 +1,18 @@
-"""Cancel and expiry with effects open outside (DESIGN §6): `Ending`, and what comes after it."""
+"""Ends that must wait for effects open outside or for branches (DESIGN §6, §8): `Ending`, and what comes after it."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from passdown.broker.core.decide import dues
+from passdown.broker.core.parts import Outcome
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.errors import Conflict, Fenced
+from passdown.contracts.plans import END, FAIL, Next
 from tests.unit.core import situations
+from tests.unit.core.joins import Parent, named, spread
 from tests.unit.core.plans import ARGS
 from tests.unit.core.spec import Session, like
 
@@ -179,7 +183,7 @@ def test_the_reason_is_kept_to_the_end() -> None:
 def test_a_session_can_be_called_off_wherever_it_stands(name: str) -> None:
     session = situations.ALL[name]().cancel()
     if session.state.ending:
-        assert session.state.unfinished()
+        assert session.state.unfinished() or session.state.undrained()
     else:
         session.stands("cancelled")
 
@@ -204,3 +208,68 @@ def test_a_deadline_ends_it_also_while_waiting(situation: Callable[..., Session]
 
 def test_a_deadline_ends_a_paused_session() -> None:
     with_deadline(situations.queued).pause().due("deadline").then("Expired").stands("expired")
+
+
+# -- what is decided, and only waits for branches --
+
+
+def refuses(parent: Parent) -> Outcome:
+    parent.claim().refuse("no", policy="p-7")
+    return Outcome(result="refused", reason="no", policy="p-7")
+
+
+def gives(parent: Parent) -> Outcome:
+    parent.claim().done({"sum": 1})
+    return Outcome(result="done", output={"sum": 1})
+
+
+def fails(parent: Parent) -> Outcome:
+    parent.claim().fail("boom")
+    return Outcome(result="failed", reason="1 attempts did not count; the last: boom")
+
+
+def by_hand(parent: Parent) -> Outcome:
+    parent.claim().escalate().resolve("complete", {"sum": 2})
+    return Outcome(result="done", output={"sum": 2})
+
+
+DECIDED: dict[str, tuple[Callable[[Parent], Outcome], dict[str, Any]]] = {
+    "done": (gives, {}),
+    "refused": (refuses, {}),
+    "refused to the end": (
+        lambda parent: Outcome(result="done", output=refuses(parent).output),
+        {"on_refused": END},
+    ),
+    "failed": (fails, {"on_failed": FAIL}),
+    "failed to the end": (
+        lambda parent: Outcome(result="done", output=fails(parent).output),
+        {"on_failed": END},
+    ),
+    "by hand": (by_hand, {}),
+}
+
+
+@pytest.mark.parametrize("way", DECIDED)
+def test_rule_01_what_is_decided_is_not_lost_to_a_deadline_while_branches_end(way: str) -> None:
+    act, fields = DECIDED[way]
+    parent = spread(named(need="any"), next=Next(), max_attempts=1, deadline_seconds=60.0, **fields)
+    expected = act(parent.ends(0).look())
+    assert isinstance(parent.last[-1], ev.Ending)
+    parent.stands("waiting-join", ending=expected.result, owed=None)
+    assert {one.kind for one in dues(parent.state)} == {"branches"}
+    parent.opens()
+    assert dues(parent.state) == []
+    parent.tick(100_000).do(cmd.Due(kind="deadline", subject="1", due_at=parent.state.deadline or 0))
+    parent.nothing().cancel().nothing()
+    parent.ends(1, "cancelled").ends(2, "cancelled").look().stands(
+        expected.result, outcome=expected, kept=None
+    )
+
+
+def test_a_session_that_failed_after_its_branches_can_be_retried() -> None:
+    parent = spread(named(need="any"), max_attempts=1, on_failed=FAIL).ends(0).look()
+    fails(parent)
+    parent.opens().ends(1, "cancelled").ends(2, "cancelled").look().stands("failed")
+    parent.retry().then(like(ev.PackIssued, cause="retry", fresh=True)).claim().done().stands(
+        "queued", stage="tell"
+    )

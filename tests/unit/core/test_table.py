@@ -14,26 +14,27 @@ TABLE: dict[str, dict[str, str]] = {
         "nothing": "*",
     },
     "claim": {
-        "Claimed": "queued, settle queued, ending settle",
+        "Claimed": "queued, settle queued, ending settle, merge queued",
         "Fenced": "*",
     },
     "release": {
-        "ClaimReleased PackIssued": "running, settle running",
+        "ClaimReleased PackIssued": "running, settle running, merge running",
         "EffectUnknown ClaimReleased PackIssued": "intended, ending",
         "ClaimReleased": "disputed, paused running",
         "Fenced": "*",
     },
     "checkpoint": {
-        "Checkpointed": "running, disputed, paused running",
+        "Checkpointed": "running, disputed, paused running, merge running",
         "Conflict": "intended, settle running",
         "Fenced": "*",
     },
     "note": {
-        "ToolDenied": "running, intended, settle running, disputed, paused running",
+        "ToolDenied": "running, intended, settle running, disputed, paused running, merge running",
         "Fenced": "*",
     },
     "intend": {
         "EffectIntended": "running, intended, disputed, paused running",
+        "Denied(ToolDenied)": "merge running",
         "Conflict": "settle running",
         "Fenced": "*",
     },
@@ -70,22 +71,22 @@ TABLE: dict[str, dict[str, str]] = {
         "Fenced": "*",
     },
     "give": {
-        "Returned StageEntered PackIssued": "running",
+        "Returned StageEntered PackIssued": "running, merge running",
         "EffectUnknown Returned PackIssued": "intended",
         "ReturnRejected TicketOpened": "settle running",
         "Returned StageEntered": "disputed, paused running",
         "Fenced(ReturnFenced)": "*",
     },
     "fail": {
-        "ReturnRejected PackIssued": "running",
+        "ReturnRejected PackIssued": "running, merge running",
         "EffectUnknown ReturnRejected PackIssued": "intended, ending",
         "ReturnRejected TicketOpened": "settle running",
         "ReturnRejected": "disputed, paused running",
         "Fenced(ReturnFenced)": "*",
     },
     "answer": {
-        "InputProvided": "waiting-input, question ticket",
-        "Conflict": "ending, ending settle, ending ticket, done, refused, failed, cancelled, expired",
+        "InputProvided": "waiting-input, question ticket, merge asks",
+        "Conflict": "ending branches, ending done, ending, ending settle, ending ticket, done, refused, failed, cancelled, expired",
         "NotFound": "*",
     },
     "resolve": {
@@ -96,23 +97,25 @@ TABLE: dict[str, dict[str, str]] = {
         "TicketResolved PackIssued": "approval",
         "TicketResolved StageEntered PackIssued": "escalation, failure, human stage",
         "TicketResolved EffectSettled Cancelled": "ending ticket",
+        "TicketResolved Joined PackIssued": "join in conflict, join short",
         "NotFound": "*",
     },
     "cancel": {
-        "Ending": "intended, settle queued, settle running, effect ticket, kept return",
+        "Ending": "intended, settle queued, settle running, effect ticket, kept return, waiting-join, waiting-join opening, join deadline, merge queued, merge running, merge asks, sent back, paused join",
+        "TicketWithdrawn Ending": "join in conflict, join short",
         "TicketWithdrawn Cancelled": "question ticket, approval, escalation, failure, human stage",
-        "nothing": "ending, ending settle, ending ticket",
+        "nothing": "ending, ending settle, ending ticket, ending branches, ending done",
         "Conflict": "done, refused, failed, cancelled, expired",
         "Cancelled": "*",
     },
     "pause": {
-        "nothing": "paused, paused running, paused for",
-        "Conflict": "ending, ending settle, ending ticket, done, refused, failed, cancelled, expired",
+        "nothing": "paused, paused running, paused for, paused join",
+        "Conflict": "ending branches, ending done, ending, ending settle, ending ticket, done, refused, failed, cancelled, expired",
         "Paused": "*",
     },
     "resume": {
         "Resumed PackIssued": "paused, paused for",
-        "Resumed": "paused running",
+        "Resumed": "paused running, paused join",
         "Conflict": "done, refused, failed, cancelled, expired",
         "nothing": "*",
     },
@@ -122,7 +125,7 @@ TABLE: dict[str, dict[str, str]] = {
         "Conflict": "*",
     },
     "due lease": {
-        "LeaseLost PackIssued": "running, settle running",
+        "LeaseLost PackIssued": "running, settle running, merge running",
         "EffectUnknown LeaseLost PackIssued": "intended, ending",
         "LeaseLost": "disputed, paused running",
         "nothing": "*",
@@ -140,6 +143,31 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "due resume-at": {
         "Resumed PackIssued": "paused for",
+        "nothing": "*",
+    },
+    "due join-deadline": {
+        "JoinShort TicketOpened": "join deadline",
+        "nothing": "*",
+    },
+    "due branches": {
+        "BranchesOpened": "waiting-join opening",
+        "BranchesTold": "merge queued, merge running, merge asks, ending done, sent back, ending branches",
+        "nothing": "*",
+    },
+    "due join": {
+        "nothing": "*",
+    },
+    "open branch": {
+        "nothing": "*",
+    },
+    "call off": {
+        "nothing": "ending, ending settle, ending ticket, ending branches, ending done, done, refused, failed, cancelled, expired",
+        "Ending": "intended, settle queued, settle running, effect ticket, kept return, waiting-join, waiting-join opening, join deadline, merge queued, merge running, merge asks, sent back, paused join",
+        "TicketWithdrawn Ending": "join in conflict, join short",
+        "TicketWithdrawn Cancelled": "question ticket, approval, escalation, failure, human stage",
+        "Cancelled": "*",
+    },
+    "rework": {
         "nothing": "*",
     },
 }

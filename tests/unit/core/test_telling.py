@@ -14,6 +14,7 @@ from passdown.contracts.errors import ContractError
 from passdown.contracts.outgoing import Outcome, OutcomeEvent, StatusEvent
 from passdown.contracts.plans import Plan, plan_ref
 from passdown.contracts.replies import Reply
+from tests.unit.core.joins import Parent, fan
 from tests.unit.core.plans import MAIL, READ, REFUND, one, two
 from tests.unit.core.spec import AGENT, ANN, Session
 from tests.unit.core.test_random_histories import LIMITS, Op, Player, ops, plans
@@ -69,6 +70,31 @@ def test_exchange_and_queue_get_the_same_outcome() -> None:
     *_, there, here = told(session)
     assert (there.exchange, here.exchange, here.key) == ("shop.events", "", "shop.replies")
     assert encode(there.event) == encode(here.event)
+
+
+def test_a_branch_is_told_of_under_its_own_id_with_its_parent_and_on_no_queue() -> None:
+    parent = Parent(fan())
+    parent.events_to = "shop.events"
+    parent.submit(reply_to="shop.replies")
+    branch = parent.branch(1).tick(5).claim().tick(5).done({"n": 1})
+    found = told(branch)
+    assert words(found) == [
+        ("shop.events", "queued.fan", ""),
+        ("shop.events", "running.fan", "queued"),
+        ("shop.events", "done.fan", "running"),
+    ]
+    for telling in found:
+        assert telling.event.subject == branch.id
+        assert telling.event.id.startswith(f"{branch.id}/")
+        assert (telling.event.data.parent, telling.event.data.branch) == (parent.id, "b")
+    assert [one.event.data.parent for one in told(parent)] == [""]
+
+
+def test_a_branch_that_was_called_off_before_it_was_opened_is_told_of_as_cancelled() -> None:
+    parent = Parent(fan())
+    parent.events_to = "shop.events"
+    branch = parent.submit().branch(1, cancel="its branch is no longer needed")
+    assert words(told(branch)) == [("shop.events", "cancelled.fan", "")]
 
 
 def test_what_nobody_asked_for_is_told_nobody() -> None:

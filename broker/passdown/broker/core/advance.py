@@ -8,11 +8,11 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from passdown.broker.core import recovery
+from passdown.broker.core import branching, recovery
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import as_object
 from passdown.broker.core.packing import build, granted, starts_from_top, to_verify
-from passdown.broker.core.state import Owed
+from passdown.broker.core.parts import Join, Owed
 from passdown.broker.core.tickets import (
     DECIDES,
     WHY_LIMIT,
@@ -23,7 +23,7 @@ from passdown.broker.core.tickets import (
 from passdown.contracts import events as ev
 from passdown.contracts.codec import clean_text, encode
 from passdown.contracts.pack import Cause
-from passdown.contracts.plans import END, FAIL, PRODUCER, Stage
+from passdown.contracts.plans import END, FAIL, PRODUCER, FanOut, Stage
 from passdown.contracts.returns import DoneReturn, EscalateReturn, NeedsInputReturn, RefusedReturn, Return
 from passdown.contracts.schema import problems
 
@@ -41,18 +41,42 @@ def _next_move(draft: Draft) -> bool:
     state = draft.state
     if state.over:
         return False
-    if state.ending and not state.unfinished():
-        draft.add(ended(state.ending, state.ending_reason))
-        return True
+    if state.ending and not (state.unfinished() or state.undrained()):
+        return finish(draft, state.ending, state.ending_reason)
     if state.unknown():
         return _settle(draft)
-    if state.issued is not None:
+    if state.issued is not None or state.ending:
         return False
+    left = state.joining
+    if left is not None and left.closed and (left.to or left.how == "vetoed") and state.owed is None:
+        return _follow_left(draft, left)
     if state.completed is not None:
         return _follow_output(draft, state.completed, None)
     if state.kept is not None:
         return _follow_return(draft, state.kept)
     return state.owed is not None and _follow_owed(draft, state.owed)
+
+
+def finish(draft: Draft, status: ev.EndingStatus, reason: str = "") -> bool:
+    """End the session, or record how it will end: a parent ends after its branches, and what is decided by then stays."""
+    kept = draft.state.kept
+    if draft.state.undrained():
+        draft.add(ev.Ending(status=status, reason=reason))
+    else:
+        draft.add(ended(status, reason, kept.policy if isinstance(kept, RefusedReturn) else ""))
+    return True
+
+
+def _follow_left(draft: Draft, join: Join) -> bool:
+    """Go on where the plan says for a join of which nothing is merged."""
+    if join.how == "vetoed":
+        target = draft.stage.on_refused
+        if target is None:
+            return finish(draft, "refused", join.why)
+        return move(draft, target, "vetoed")
+    if join.to == FAIL:
+        return finish(draft, "failed", join.why)
+    return move(draft, join.to, "joined otherwise")
 
 
 def _settle(draft: Draft) -> bool:
@@ -79,18 +103,17 @@ def _follow_return(draft: Draft, body: Return) -> bool:
         case NeedsInputReturn():
             _request_input(draft, body)
         case RefusedReturn():
-            _follow_refused(draft, body)
+            return _follow_refused(draft, body)
         case EscalateReturn():
             _escalate(draft, body)
     return True
 
 
-def _follow_refused(draft: Draft, body: RefusedReturn) -> None:
+def _follow_refused(draft: Draft, body: RefusedReturn) -> bool:
     target = draft.stage.on_refused
     if target is not None:
-        move(draft, target, "refused")
-        return
-    draft.add(ev.Refused(reason=body.reason, policy=body.policy))
+        return move(draft, target, "refused")
+    return finish(draft, "refused", body.reason)
 
 
 def _follow_done(draft: Draft, body: DoneReturn) -> bool:
@@ -115,15 +138,13 @@ def _follow_done(draft: Draft, body: DoneReturn) -> bool:
 
 
 def _follow_output(draft: Draft, output: object, suggestion: str | None) -> bool:
-    move(draft, *next_stage(draft.stage, output, suggestion))
-    return True
+    return move(draft, *next_stage(draft.stage, output, suggestion))
 
 
 def _follow_owed(draft: Draft, owed: Owed) -> bool:
     state, stage = draft.state, draft.stage
     if owed.denied and stage.on_denied is not None:
-        move(draft, stage.on_denied, "denied")
-        return True
+        return move(draft, stage.on_denied, "denied")
     if state.paused or state.tickets:
         return False
     if owed.cause == "retry" and recovery.person_decides(stage, state):
@@ -132,7 +153,19 @@ def _follow_owed(draft: Draft, owed: Owed) -> bool:
         return True
     if owed.cause == "retry" and recovery.used_up(stage, state):
         return _give_up(draft)
-    return owed.at <= draft.at and _issue_or_ask(draft, owed.cause)
+    if owed.at > draft.at:
+        return False
+    if stage.fan_out is not None and state.joining is None:
+        return _fan_out(draft, stage.fan_out)
+    return _issue_or_ask(draft, owed.cause)
+
+
+def _fan_out(draft: Draft, contract: FanOut) -> bool:
+    # Of two joins only one may change in one commit; `retry-at` comes back to this at once.
+    if draft.changed_join is not None:
+        return False
+    branching.fan_out(draft, contract)
+    return True
 
 
 def _issue_or_ask(draft: Draft, cause: Cause) -> bool:
@@ -157,12 +190,11 @@ def next_stage(stage: Stage, output: object, suggestion: str | None) -> tuple[st
     return following.to or END, "done"
 
 
-def move(draft: Draft, target: str, reason: str) -> None:
-    """Enter a stage, or ask a person where the plan's bounds on loops are reached."""
+def move(draft: Draft, target: str, reason: str) -> bool:
+    """Enter a stage, or ask a person where the plan's bounds on loops are reached; an end may have to wait (`finish`)."""
     state, plan = draft.state, draft.given.plan
     if target == END:
-        draft.add(ev.Completed())
-        return
+        return finish(draft, "done")
     most = draft.given.stage(target).max_entries
     bound = ""
     if state.entries.get(target, 0) >= most:
@@ -173,22 +205,28 @@ def move(draft: Draft, target: str, reason: str) -> None:
         open_ticket(draft, "failure", f"the move to {target} would go beyond the bound of {bound}", DECIDES)
     else:
         enter(draft, target, reason)
+    return True
 
 
-def enter(draft: Draft, target: str, reason: str) -> None:
+def enter(draft: Draft, target: str, reason: str, feedback: str = "") -> None:
     """Enter a stage without asking; a human stage opens its ticket at once."""
     stage = draft.given.stage(target)
     step = draft.state.step + 1
     deadline = None if stage.deadline_seconds is None else draft.at + int(stage.deadline_seconds * 1000)
     human = stage.queue is not None
-    draft.add(ev.StageEntered(stage=target, step=step, reason=reason, human=human, deadline=deadline))
+    draft.add(
+        ev.StageEntered(
+            stage=target, step=step, reason=reason, human=human, deadline=deadline, feedback=feedback
+        )
+    )
     found = misfit(stage, draft.state.data)
     if found:
         open_ticket(
             draft, "failure", f"the inputs do not fit the stage: {found}", ["redirect", "complete", "cancel"]
         )
     elif human:
-        open_ticket(draft, "stage", stage.goal or f"stage {target}", ["complete", "redirect", "cancel"])
+        why = feedback or stage.goal or f"stage {target}"
+        open_ticket(draft, "stage", why, ["complete", "redirect", "cancel"])
 
 
 def misfit(stage: Stage, data: dict[str, object]) -> str:
@@ -225,9 +263,9 @@ def _give_up(draft: Draft) -> bool:
     if stage.on_failed is None:
         open_ticket(draft, "failure", why, DECIDES)
     elif stage.on_failed == FAIL:
-        draft.add(ev.Failed(reason=clean_text(why, WHY_LIMIT)))
+        return finish(draft, "failed", clean_text(why, WHY_LIMIT))
     else:
-        move(draft, stage.on_failed, "failed")
+        return move(draft, stage.on_failed, "failed")
     return True
 
 
@@ -251,7 +289,7 @@ def issue(draft: Draft, cause: Cause, *, fresh: bool = False) -> Issue:
             step=state.step,
             attempt=pack.attempt,
             cause=cause,
-            role=stage.role,
+            role=stage.fan_out.merge_role() if stage.fan_out else stage.role,
             delivery=stage.delivery,
             digest=pack.digest,
             bytes=len(draft.pack),

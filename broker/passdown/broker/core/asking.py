@@ -4,7 +4,7 @@ from typing import Any, assert_never
 
 from msgspec.structs import replace
 
-from passdown.broker.core import ledger
+from passdown.broker.core import joining, ledger
 from passdown.broker.core.bounds import (
     ANSWERS_BYTES,
     ANSWERS_KEPT,
@@ -13,7 +13,8 @@ from passdown.broker.core.bounds import (
     FEEDBACK_KEPT,
     newest,
 )
-from passdown.broker.core.state import Asked, Decided, FeedbackItem, Owed, State, Ticket
+from passdown.broker.core.parts import Asked, Decided, FeedbackItem, Owed, Ticket
+from passdown.broker.core.state import State
 from passdown.contracts import events as ev
 from passdown.contracts.codec import clean_text, encode
 from passdown.contracts.errors import ContractError
@@ -80,7 +81,7 @@ def ticket_opened(state: State, event: ev.TicketOpened, logged: ev.Logged) -> St
         opened_at=logged.at,
     )
     if event.kind not in ("question", "effect", "approval"):
-        state = replace(with_output(state), owed=None)
+        state = replace(joining.left_to_person(with_output(state)), owed=None)
     return replace(state, tickets=[*state.tickets, ticket], tickets_opened=event.ticket_no)
 
 
@@ -108,6 +109,8 @@ def _resolved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev
             return ledger.denied(state, event, ticket, logged)
         case "complete":
             return replace(state, completed=event.value, owed=None, kept=None)
+        case "send-back" if ticket.kind in ("conflict", "short"):
+            return joining.sent_back(state, event, ticket.about, logged.by)
         case "send-back":
             # Somebody has looked at it: the failures before are forgotten.
             changed = with_feedback(state, "sent-back", feedback_text(event))
@@ -116,7 +119,7 @@ def _resolved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev
             )
         case "redirect":
             return replace(state, questions=[], owed=None, kept=None)
-        case "answer" | "cancel" | "done" | "not-done":
+        case "answer" | "cancel" | "done" | "not-done" | "choose" | "merge":
             return state
         case _:
             assert_never(event.resolution)

@@ -6,7 +6,7 @@ may not be carried out raises an error and changes nothing; one that no longer a
 
 from typing import assert_never
 
-from passdown.broker.core import claims, effects, opening, people, returning, settling, verbs
+from passdown.broker.core import branching, claims, effects, opening, people, returning, settling, verbs
 from passdown.broker.core.advance import advance
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Command, Decision, DueAt
@@ -25,6 +25,8 @@ def decide(state: State | None, command: Command) -> Decision:  # noqa: C901, PL
     body = command.body
     if isinstance(body, cmd.Submit):
         return opening.submit(draft, body)
+    if isinstance(body, cmd.OpenBranch):
+        return opening.open_branch(draft, body)
     if state is None:
         raise NotFound("session", command.session_id)
     match body:
@@ -58,6 +60,8 @@ def decide(state: State | None, command: Command) -> Decision:  # noqa: C901, PL
             return verbs.resume(draft)
         case cmd.Retry():
             return verbs.retry(draft)
+        case cmd.Rework():
+            return opening.rework(draft, body)
         case cmd.Due():
             return due(draft, body)
         case _:
@@ -66,34 +70,48 @@ def decide(state: State | None, command: Command) -> Decision:  # noqa: C901, PL
 
 def due(draft: Draft, body: cmd.Due) -> Decision:
     """Act on a due entry, unless the state no longer waits for exactly that."""
-    if body.kind == "lease":
-        return claims.lease_lost(draft, body.subject)
-    if body.kind == "restarted":
-        return claims.store_restarted(draft, body.subject)
+    match body.kind:
+        case "lease":
+            return claims.lease_lost(draft, body.subject)
+        case "restarted":
+            return claims.store_restarted(draft, body.subject)
+        case "join":
+            branching.look(draft, body.subject)
+            advance(draft)
+            return draft.decision()
+        case _:
+            return _due_in_state(draft, body)
+
+
+def _due_in_state(draft: Draft, body: cmd.Due) -> Decision:
     waited = DueAt(kind=body.kind, subject=body.subject, at=body.due_at)
     if waited not in dues(draft.state):
         return draft.decision()
     # The store lets durations pass: where its clock stepped back since, the time it names is still ahead.
-    draft.at = max(draft.at, body.due_at)
+    if body.kind != "branches":
+        draft.at = max(draft.at, body.due_at)
     match body.kind:
         case "deadline":
             end(draft, "expired", f"the deadline of stage {draft.state.stage} passed")
-            advance(draft)
-            return draft.decision()
         case "resume-at":
             return verbs.resume(draft)
-        case "retry-at":
-            advance(draft)
-            return draft.decision()
+        case "join-deadline":
+            branching.too_late(draft, body.subject)
+        case "branches":
+            branching.told(draft, body.subject)
         case _:
-            assert_never(body.kind)
+            pass  # `retry-at`, and nothing else stands in the state: `advance` sees to what is owed
+    advance(draft)
+    return draft.decision()
 
 
 def dues(state: State) -> list[DueAt]:
     """Return what the state waits for and until when; leases and reservations stand beside the state."""
-    if state.over or state.ending:
+    if state.over:
         return []
-    found: list[DueAt] = []
+    found = [DueAt(kind=kind, subject=subject, at=at) for kind, subject, at in branching.due_at(state)]
+    if state.ending:
+        return found
     if state.deadline is not None:
         found.append(DueAt(kind="deadline", subject=str(state.step), at=state.deadline))
     if state.paused and state.resume_at is not None:

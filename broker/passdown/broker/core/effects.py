@@ -19,7 +19,7 @@ from passdown.broker.core.claims import (
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Decision
 from passdown.broker.core.packing import in_scope
-from passdown.broker.core.state import Effect
+from passdown.broker.core.parts import Effect
 from passdown.broker.core.tickets import first_queue, open_ticket
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev

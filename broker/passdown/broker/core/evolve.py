@@ -8,20 +8,10 @@ from typing import assert_never, cast
 
 from msgspec.structs import replace
 
-from passdown.broker.core import asking, ledger
+from passdown.broker.core import asking, joining, ledger
 from passdown.broker.core.asking import with_feedback, with_output
-from passdown.broker.core.state import (
-    TERMINAL,
-    TRANSITIONS,
-    ClaimHeld,
-    Issued,
-    Outcome,
-    Owed,
-    Snapshot,
-    State,
-    Status,
-    resting_status,
-)
+from passdown.broker.core.parts import ClaimHeld, FeedbackItem, Issued, Outcome, Owed, Snapshot
+from passdown.broker.core.state import TERMINAL, TRANSITIONS, State, Status, resting_status
 from passdown.contracts import events as ev
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.errors import ContractError
@@ -82,6 +72,7 @@ def _opened(logged: ev.Logged, head: str) -> State:
         opened_at=logged.at,
         parent=event.parent,
         resources=event.resources,
+        lists=event.lists,
         trace=event.trace,
         reply_to=event.reply_to,
         events_to=event.events_to,
@@ -93,6 +84,8 @@ def _opened(logged: ev.Logged, head: str) -> State:
 
 
 def _apply(state: State, event: ev.WrittenEvent, logged: ev.Logged) -> State:  # noqa: C901, PLR0911, PLR0912 - one case an event
+    if isinstance(event, joining.JoinEvent):
+        return joining.fold_join(state, event, logged)
     match event:
         case ev.SessionOpened():
             raise ContractError("log", "SessionOpened occurs once, first")
@@ -133,10 +126,12 @@ def _apply(state: State, event: ev.WrittenEvent, logged: ev.Logged) -> State:  #
             return asking.ticket_opened(state, event, logged)
         case ev.TicketResolved() | ev.TicketWithdrawn():
             return asking.ticket_closed(state, event, logged)
+        case ev.Reopened():
+            return with_feedback(joining.reopened(state, event, logged), "sent-back", event.feedback)
         case ev.Paused():
             return _paused(state, event, logged)
         case ev.Resumed():
-            return replace(state, paused=False, resume_at=None)
+            return joining.resumed(state, logged.at)
         case ev.Ending():
             return _ending(state, event)
         case ev.Cancelled() | ev.Expired() | ev.Completed() | ev.Refused() | ev.Failed():
@@ -164,7 +159,8 @@ def _stage_entered(state: State, event: ev.StageEntered, logged: ev.Logged) -> S
         reads=[],
         left_out=0,
         questions=[],
-        feedback=[],
+        feedback=[FeedbackItem(attempt=0, kind="sent-back", text=event.feedback)] if event.feedback else [],
+        joins=[join for join in state.joins if not join.drained],
     )
 
 
@@ -247,15 +243,19 @@ def _paused(state: State, event: ev.Paused, logged: ev.Logged) -> State:
 
 
 def _ending(state: State, event: ev.Ending) -> State:
+    # What was accepted is the outcome of a session that only waits for its branches.
+    called_off = event.status in ("cancelled", "expired")
     return replace(
-        state,
+        joining.left_by_ending(state),
+        # What waits in the queue is withdrawn, unless it is to find out what happened outside.
+        issued=state.issued if state.claim or state.settling() else None,
         ending=event.status,
         ending_reason=event.reason,
         paused=False,
         resume_at=None,
         owed=None,
-        kept=None,
-        completed=None,
+        kept=None if called_off else state.kept,
+        completed=None if called_off else state.completed,
         questions=[one for one in state.questions if one.answered],
     )
 

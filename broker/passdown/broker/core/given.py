@@ -6,6 +6,7 @@ The controller fetches it; nothing here reads a clock or a store.
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from passdown.broker.core.join import Facts, Mark, Waking
 from passdown.broker.core.state import State
 from passdown.contracts.codec import Record
 from passdown.contracts.commands import Body, DueKind
@@ -43,7 +44,8 @@ class Given:
 class Command:
     """A command in its circumstances: ``at`` is the store's clock in milliseconds, ``by`` a principal.
 
-    ``events_to`` is the exchange on which the deciding process has the sessions told of that it opens.
+    ``events_to`` is the exchange on which the deciding process has the sessions told of that it opens;
+    ``join`` the record of the join that the command is about, where it is about one.
     """
 
     session_id: str
@@ -52,16 +54,22 @@ class Command:
     by: str
     given: Given
     events_to: str = ""
+    join: Facts | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a command leads to. With no events nothing is written, and the reply stands alone."""
+    """What a command leads to. With no events nothing is written, and the reply stands alone.
+
+    ``waking`` is what changes about the record of one of its joins, ``mark`` the row in the join of its parent.
+    """
 
     state: State | None
     events: list[bytes]
     reply: Reply
     pack: bytes | None = None
+    waking: Waking | None = None
+    mark: Mark | None = None
 
 
 class DueAt(Record, frozen=True, kw_only=True):

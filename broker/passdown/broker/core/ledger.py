@@ -5,7 +5,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from passdown.broker.core.bounds import LEDGER_BYTES, READS_BYTES, READS_KEPT, newest
-from passdown.broker.core.state import Approval, Effect, Owed, Read, State, Ticket
+from passdown.broker.core.parts import Approval, Effect, Owed, Read, Ticket
+from passdown.broker.core.state import State
 from passdown.contracts import events as ev
 from passdown.contracts.codec import INLINE_LIMIT, clean_text, digest_of, encode
 from passdown.contracts.errors import ContractError

@@ -12,7 +12,8 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from passdown.broker.core.given import Given, as_object, grant_of
-from passdown.broker.core.state import Effect, Read, State
+from passdown.broker.core.parts import Effect, Read
+from passdown.broker.core.state import State
 from passdown.contracts.codec import PACK_BUDGET, encode
 from passdown.contracts.pack import (
     Cause,
@@ -20,6 +21,7 @@ from passdown.contracts.pack import (
     Pack,
     PackAnswer,
     PackEffect,
+    PackJoin,
     PackRead,
     PackSnapshot,
     PackTool,
@@ -131,7 +133,7 @@ def _whole(state: State, given: Given, cause: Cause, at: int, tools: Granted) ->
     return Pack(
         plan=str(state.plan),
         stage=state.stage,
-        role=stage.role,
+        role=stage.fan_out.merge_role() if stage.fan_out else stage.role,
         goal=fill(stage.goal, state.data),
         constraints=constraints,
         done_when=stage.done_when,
@@ -147,6 +149,7 @@ def _whole(state: State, given: Given, cause: Cause, at: int, tools: Granted) ->
         parent=state.parent,
         resources=state.resources,
         inputs=state.data,
+        join=_pack_join(state, stage),
         step=state.step,
         effects=[_pack_effect(effect) for effect in state.effects if _concerns(effect, state.step)],
         left_out=state.left_out,
@@ -155,6 +158,24 @@ def _whole(state: State, given: Given, cause: Cause, at: int, tools: Granted) ->
         deadline=state.deadline,
         trace=state.trace,
         **_local(state, stage, cause, at),
+    )
+
+
+def _pack_join(state: State, stage: Stage) -> PackJoin | None:
+    join, contract = state.joining, stage.fan_out
+    if join is None or contract is None:
+        return None
+    return PackJoin(
+        join_id=join.join_id,
+        merge=contract.merge,
+        branches=join.branches,
+        counted=join.counted,
+        digest=join.digest,
+        outcomes=join.outcomes,
+        how=join.how,
+        why=join.why,
+        branch=join.branch,
+        vote_on=contract.vote_on,
     )
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any, assert_never
 
+from passdown.broker.core import branching
 from passdown.broker.core.advance import advance, move
 from passdown.broker.core.bounds import (
     ARGS_BUDGET,
@@ -12,12 +13,12 @@ from passdown.broker.core.bounds import (
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Decision, as_object, grant_of
 from passdown.broker.core.packing import grant_now
+from passdown.broker.core.parts import Asked, Effect, Ticket
 from passdown.broker.core.returning import check_output
-from passdown.broker.core.state import Asked, Effect, Ticket
 from passdown.broker.core.tickets import end
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
-from passdown.contracts.codec import RETURN_BUDGET, STATE_BUDGET, check, clean_text, encode
+from passdown.contracts.codec import RETURN_BUDGET, STATE_BUDGET, check, clean_text, convert, encode
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Denied, NotFound
 from passdown.contracts.ids import identity_digest
 from passdown.contracts.plans import END, Grant, moves
@@ -115,13 +116,15 @@ def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
             draft.add(_resolved(body))
         case "complete":
             _complete(draft, body)
+            _leave_join(draft, ticket, "a person gave the output")
+        case "choose" | "merge":
+            _join_by_person(draft, body, ticket)
         case "send-back":
-            if not (body.value or body.note):
-                raise ContractError("resolution", "send-back says what to do better", pointer="/value")
-            draft.add(_resolved(body))
+            _send_back(draft, body, ticket)
         case "redirect":
             target = _allowed_target(draft, body.value)
             draft.add(_resolved(body))
+            _leave_join(draft, ticket, f"a person went on with stage {target}")
             move(draft, target, "redirect")
         case "cancel":
             draft.add(_resolved(body))
@@ -159,6 +162,64 @@ def _complete(draft: Draft, body: cmd.Resolve) -> None:
     if size > DATA_LIMIT:
         raise BudgetExceeded("session inputs with this output", size, DATA_LIMIT)
     draft.add(_resolved(body, value=output))
+
+
+def _join_by_person(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
+    """Take one branch, or merge those that count by now."""
+    name = body.value if body.resolution == "choose" else ""
+    if body.resolution == "choose":
+        if not isinstance(name, str):
+            raise ContractError("resolution", "choose names a branch", pointer="/value")
+        outcome = branching.ended_branches(draft, ticket.about, [name])[name]
+        if outcome != "done":
+            problem = f"branch {name!r} has no output: it is {outcome}"
+            raise ContractError("resolution", problem, pointer="/value")
+    else:
+        branching.require_mergeable(draft, ticket.about)
+    draft.add(_resolved(body))
+    if name:
+        branching.close_by_person(draft, ticket.about, "chosen", branch=name)
+    else:
+        branching.close_by_person(draft, ticket.about, "partial", why="a person merged what is there")
+
+
+def _send_back(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
+    """Send the step back; of a join's ticket, the branches that the value names: {branches, feedback}."""
+    if ticket.kind not in ("conflict", "short"):
+        if not (body.value or body.note):
+            raise ContractError("resolution", "send-back says what to do better", pointer="/value")
+        draft.add(_resolved(body))
+        return
+    told = _sent_back(body)
+    branching.ended_branches(draft, ticket.about, told.branches)
+    draft.add(_resolved(body, value={"branches": told.branches, "feedback": clean_text(told.feedback)}))
+
+
+def _sent_back(body: cmd.Resolve) -> cmd.SendBack:
+    """Return the branches of a join that are sent back to, and what they are to do better; raises ContractError."""
+    given = {"feedback": body.note, **as_object(body.value)}
+    if given.get("branches") in (None, []):
+        raise ContractError(
+            "resolution", "send-back names the branches that it goes back to", pointer="/value/branches"
+        )
+    if given["feedback"] == "":
+        problem = "send-back says what to do better, as feedback or as the note"
+        raise ContractError("resolution", problem, pointer="/value/feedback")
+    try:
+        told = convert(given, cmd.SendBack, what="resolution")
+    except ContractError as error:
+        problem = error.problem.replace("`str`", "text").replace("`array`", "a list")
+        raise ContractError("resolution", problem, pointer=f"/value{error.pointer}") from error
+    twice = next((name for n, name in enumerate(told.branches) if name in told.branches[:n]), None)
+    if twice is not None:
+        problem = f"send-back names each branch once, and {twice!r} is there twice"
+        raise ContractError("resolution", problem, pointer="/value/branches")
+    return told
+
+
+def _leave_join(draft: Draft, ticket: Ticket, why: str) -> None:
+    if ticket.kind in ("conflict", "short"):
+        branching.close_by_person(draft, ticket.about, "left", why=why)
 
 
 def _four_eyes(draft: Draft, ticket: Ticket) -> Effect:
@@ -226,7 +287,7 @@ def _spec(draft: Draft, effect: Effect) -> ToolSpec:
 def _allowed_target(draft: Draft, value: Any) -> str:
     """A redirect leads to where the plan's moves lead from here, to this stage, or back to one already seen."""
     state = draft.state
-    allowed = {state.stage, *moves(draft.stage).values(), *state.entries} - {END}
+    allowed = {state.stage, *moves(draft.stage, draft.given.plan.stages).values(), *state.entries} - {END}
     if not isinstance(value, str) or value not in allowed:
         names = ", ".join(sorted(allowed))
         raise Denied(draft.command.by, f"redirect to {value!r}", f"the plan allows {names}")

@@ -7,7 +7,7 @@ from passdown.broker.core.advance import advance
 from passdown.broker.core.claims import current_fence, holds
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Decision
-from passdown.broker.core.state import Effect
+from passdown.broker.core.parts import Effect
 from passdown.broker.core.tickets import ask_about_effect, withdraw_about
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev

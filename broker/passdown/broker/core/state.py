@@ -8,12 +8,25 @@ from typing import Any, Literal
 
 from msgspec import field
 
+from passdown.broker.core.parts import (
+    Asked,
+    ClaimHeld,
+    Decided,
+    Effect,
+    FeedbackItem,
+    Issued,
+    Join,
+    Outcome,
+    Owed,
+    Read,
+    Snapshot,
+    Ticket,
+)
 from passdown.contracts.codec import Record
-from passdown.contracts.events import EndingStatus, Resolution, TicketKind
-from passdown.contracts.pack import Cause, EffectStatus, Parent, Resource
-from passdown.contracts.plans import Delivery, PlanRef
+from passdown.contracts.events import EndingStatus
+from passdown.contracts.pack import ListRef, Parent, Resource
+from passdown.contracts.plans import PlanRef
 from passdown.contracts.returns import Return
-from passdown.contracts.schema import Schema
 
 STATE_SPEC: Literal["passdown.state/1"] = "passdown.state/1"
 
@@ -47,7 +60,7 @@ A2A_STATE: dict[str, str] = {
     "expired": "failed",
 }
 
-_RESTING: tuple[Status, ...] = ("queued", "waiting-input", "waiting-human")
+_RESTING: tuple[Status, ...] = ("queued", "waiting-input", "waiting-human", "waiting-join")
 _OPEN: tuple[Status, ...] = ("running", *_RESTING)
 _ALL: tuple[Status, ...] = (*_OPEN, "done", "refused", "failed", "cancelled", "expired")
 
@@ -62,17 +75,23 @@ def _leads(froms: tuple[Status, ...], *targets: Status) -> Moves:
     return dict.fromkeys(froms, targets)
 
 
-_IDLE: tuple[Status, ...] = ("queued", "waiting-human")
+_IDLE: tuple[Status, ...] = ("queued", "waiting-human", "waiting-join")
+_ENDED: tuple[Status, ...] = ("done", "refused", "failed", "cancelled", "expired")
 _CLAIM_ENDS = _leads(("running",), *_IDLE)
 #: A settle pack that is no longer needed leaves the queue; what else is open shows then.
 _PACK_GOES = _leads(("queued",), *_IDLE)
 _TICKET_GOES = _leads(("waiting-human",), *_IDLE)
+#: What is left of a join is seen to beside whatever else the session does.
+_JOIN_GOES_ON: Moves = {**_stays(*_ALL), **_leads(("waiting-join",), *_IDLE)}
 
 #: Event → status in which it may occur → the statuses that it may leave behind. What is not here is refused.
 #: `SessionOpened` opens the log. The diagram in the docs is drawn from this (`diagram`).
 TRANSITIONS: dict[str, Moves] = {
     "SessionOpened": {},
-    "StageEntered": _stays(*_IDLE),
+    "StageEntered": {
+        **_stays("waiting-human"),
+        **_leads(("queued", "waiting-join"), "queued", "waiting-join"),
+    },
     "PackIssued": _leads((*_IDLE, "failed"), "queued"),
     "Claimed": _leads(("queued",), "running"),
     "ClaimReleased": _CLAIM_ENDS,
@@ -92,173 +111,30 @@ TRANSITIONS: dict[str, Moves] = {
     "InputRequested": _leads(_IDLE, "waiting-input"),
     "InputProvided": _leads(("waiting-input",), *_RESTING),
     "Escalated": _stays(*_IDLE),
-    "TicketOpened": {**_stays(*_ALL), **_leads(("queued",), *_IDLE)},
+    "TicketOpened": {**_stays(*_ALL), **_leads(("queued", "waiting-join"), *_IDLE)},
     "TicketResolved": {**_stays(*_ALL), **_TICKET_GOES, **_leads(("waiting-input",), *_RESTING)},
     "TicketWithdrawn": {**_stays(*_OPEN), **_TICKET_GOES},
+    "FannedOut": _leads(_IDLE, "waiting-join"),
+    "BranchesOpened": _stays(*_OPEN),
+    "JoinConflict": _stays(*_OPEN),
+    "JoinShort": _stays(*_OPEN),
+    "Joined": _JOIN_GOES_ON,
+    "BranchesTold": _JOIN_GOES_ON,
+    "JoinDrained": _JOIN_GOES_ON,
+    "Reopened": _leads(_ENDED, "queued"),
     "Paused": {**_stays(*_OPEN), **_PACK_GOES},
     "Resumed": _stays(*_OPEN),
-    "Ending": _stays("running", *_IDLE),
+    "Ending": {
+        **_stays("running", "waiting-human", "waiting-join"),
+        **_leads(("queued",), "queued", "waiting-join"),
+        **_leads(("waiting-input",), "waiting-join"),
+    },
     "Completed": _leads(_IDLE, "done"),
     "Refused": _leads(_IDLE, "refused"),
-    "Failed": _leads(("queued",), "failed"),
+    "Failed": _leads(("queued", "waiting-human"), "failed"),
     "Cancelled": _leads(_OPEN, "cancelled"),
     "Expired": _leads(_OPEN, "expired"),
 }
-
-
-class Issued(Record, frozen=True, kw_only=True):
-    """The pack that is in the queue, or claimed. ``tools``: name → digest of its specification."""
-
-    attempt: int
-    cause: Cause
-    digest: str
-    role: str
-    delivery: Delivery = "pull"
-    lease_ms: int
-    solo: bool = False
-    priority: int = 0
-    tools: dict[str, str] = {}
-
-
-class ClaimHeld(Record, frozen=True, kw_only=True):
-    """The worker that holds the attempt."""
-
-    claim_id: str
-    attempt: int
-    by: str
-    agent: str = ""
-    agent_version: str = ""
-    model: str = ""
-
-
-class Snapshot(Record, frozen=True, kw_only=True):
-    """The last valid intermediate state of the step."""
-
-    attempt: int
-    data: Any
-    counters: dict[str, int] = {}
-
-
-class Approval(Record, frozen=True, kw_only=True):
-    """A person's yes to one exact action."""
-
-    ticket_no: int
-    by: str
-    action: str
-    valid_until: int
-    spent: bool = False
-
-
-class Effect(Record, frozen=True, kw_only=True):
-    """A row of the ledger (DESIGN §6).
-
-    What is large or old stands in the log only: ``args`` is None then, and ``args_seq`` names its event;
-    ``result_out`` says so of the result, which the event ``result_seq`` holds. ``weight`` is what the row
-    still holds of these, in bytes. ``claims`` are the claims that intended it, the last one last.
-    ``edited`` are a person's arguments, which run in place of ``args``. ``touched`` is the last event on it.
-    """
-
-    effect_id: str
-    ordinal: int
-    step: int
-    tool: str
-    tool_digest: str
-    identity: str
-    n: int
-    status: EffectStatus
-    by: str
-    args: dict[str, Any] | None
-    args_digest: str
-    args_seq: int
-    result: Any = None
-    result_seq: int | None = None
-    result_out: bool = False
-    error: str = ""
-    weight: int = 0
-    claims: list[str] = []
-    attempts: int = 0
-    repeat: bool = False
-    approval: Approval | None = None
-    edited: dict[str, Any] | None = None
-    edited_identity: str = ""
-    touched: int = 0
-
-
-class Read(Record, frozen=True, kw_only=True):
-    """A reading call of this step; ``kept`` where its result stands here."""
-
-    tool: str
-    args: Any
-    args_digest: str
-    result_digest: str
-    at: int
-    kept: bool = False
-    result: Any = None
-    fresh_for_ms: int | None = None
-
-
-class Asked(Record, frozen=True, kw_only=True):
-    """A question of this step, and its answer once there is one."""
-
-    attempt: int
-    id: str
-    text: str
-    schema: Schema
-    ask: str
-    answered: bool = False
-    value: Any = None
-    by: str = ""
-
-
-class Ticket(Record, frozen=True, kw_only=True):
-    """An open ticket."""
-
-    ticket_no: int
-    version: int = 1
-    kind: TicketKind
-    queue: str
-    why: str
-    actions: list[Resolution]
-    about: str = ""
-    action: str = ""
-    opened_at: int
-
-
-class Decided(Record, frozen=True, kw_only=True):
-    """How one of the latest tickets ended, and who ended it: whoever comes second is told."""
-
-    ticket_no: int
-    by: str
-    how: str
-
-
-class FeedbackItem(Record, frozen=True, kw_only=True):
-    """Why an attempt of this step did not count."""
-
-    attempt: int
-    kind: str
-    text: str
-
-
-class Owed(Record, frozen=True, kw_only=True):
-    """A pack that will be issued once nothing stands in its way, not before ``at``.
-
-    ``lost``: its claim was lost, so `recovery` applies; ``denied``: a person said no, so `on_denied` does.
-    """
-
-    cause: Cause
-    at: int
-    lost: bool = False
-    denied: bool = False
-
-
-class Outcome(Record, frozen=True, kw_only=True):
-    """How the session ended."""
-
-    result: str
-    output: Any = None
-    reason: str = ""
-    policy: str = ""
 
 
 class State(Record, frozen=True, kw_only=True):
@@ -280,6 +156,7 @@ class State(Record, frozen=True, kw_only=True):
     opened_at: int
     parent: Parent | None = None
     resources: list[Resource] = []
+    lists: dict[str, ListRef] = {}
     trace: str = ""
     reply_to: str = ""
     events_to: str = ""
@@ -305,6 +182,8 @@ class State(Record, frozen=True, kw_only=True):
     settles_lost: int = 0
     snapshot: Snapshot | None = None
     effects: list[Effect] = []
+    #: How many writes outside the branches of its joins did that are over, with those of theirs.
+    below: int = 0
     reads: list[Read] = []
     left_out: int = 0
     questions: list[Asked] = []
@@ -312,6 +191,8 @@ class State(Record, frozen=True, kw_only=True):
     tickets: list[Ticket] = []
     tickets_opened: int = 0
     decided: list[Decided] = []
+    #: The join of this step, and earlier ones of which some branch has not ended yet.
+    joins: list[Join] = []
     #: The accepted return, or a person's output, whose consequences are not drawn yet.
     kept: Return | None = None
     completed: dict[str, Any] | None = None
@@ -327,6 +208,19 @@ class State(Record, frozen=True, kw_only=True):
     def ticket(self, ticket_no: int) -> Ticket | None:
         """Return an open ticket."""
         return next((ticket for ticket in self.tickets if ticket.ticket_no == ticket_no), None)
+
+    def join(self, join_id: str) -> Join | None:
+        """Return a fan-out of which something is still to come."""
+        return next((join for join in self.joins if join.join_id == join_id), None)
+
+    @property
+    def joining(self) -> Join | None:
+        """The fan-out of this step."""
+        return next((join for join in self.joins if join.step == self.step), None)
+
+    def undrained(self) -> bool:
+        """Whether some branch may still be at work: a session does not end before its branches."""
+        return any(not join.drained for join in self.joins)
 
     @property
     def shown_status(self) -> str:
@@ -363,7 +257,17 @@ def resting_status(state: State) -> Status:
         return "queued"
     if state.unanswered():
         return "waiting-input"
-    return "waiting-human" if state.tickets else "queued"
+    if state.tickets:
+        return "waiting-human"
+    return "waiting-join" if waits_for_join(state) else "queued"
+
+
+def waits_for_join(state: State) -> bool:
+    """Whether branches have to act next: those of this step, or, where all else is done, the last of earlier ones."""
+    join = state.joining
+    if join is not None and not join.closed:
+        return True
+    return (state.owed is None or state.ending is not None) and state.undrained()
 
 
 def a2a_state(state: State) -> str:

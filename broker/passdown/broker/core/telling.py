@@ -1,7 +1,8 @@
 """A session's log → what of it is told outside: its status changes and its outcome (DESIGN §11).
 
 The log is the outbox. What is told is a function of it alone, so that whoever tells, and however often, says
-the same under the same id. Where to is fixed when the session is opened (`SessionOpened`).
+the same under the same id. Where to is fixed when the session is opened (`SessionOpened`): for a branch that is the
+exchange of its parent, and never a queue, for nobody has asked for its outcome but the join.
 """
 
 from collections.abc import Sequence
@@ -102,6 +103,8 @@ def _event(state: State, before: str, seq: int, source: str) -> Outgoing:
         plan=str(state.plan),
         stage=state.stage,
         step=state.step,
+        parent=state.parent.session_id if state.parent else "",
+        branch=state.parent.branch if state.parent else "",
     )
     head: dict[str, Any] = {
         "specversion": "1.0",

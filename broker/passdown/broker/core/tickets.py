@@ -26,9 +26,9 @@ def open_ticket(
     queue: str | None = None,
 ) -> int:
     """Open a ticket on the plan's queue, else the first of the escalation path, else `operators`."""
-    stage = draft.stage
-    if stage.queue is not None:
-        # Nobody but a person does this stage, so there is no agent to send it back to.
+    stage, join = draft.stage, draft.state.joining
+    if stage.queue is not None or (join is not None and join.closed and not join.merges):
+        # Nobody but a person does this stage, or nothing is merged, so there is no agent to send it back to.
         actions = [one for one in actions if one != "send-back"]
     number = draft.state.tickets_opened + 1
     draft.add(
@@ -51,10 +51,10 @@ def ask_about_effect(draft: Draft, effect_id: str, why: str) -> None:
         open_ticket(draft, "effect", why, ["done", "not-done"], about=effect_id)
 
 
-def withdraw_about(draft: Draft, effect_id: str, why: str) -> None:
-    """Withdraw the tickets on an effect, whose truth has arrived."""
+def withdraw_about(draft: Draft, about: str, why: str) -> None:
+    """Withdraw the tickets on an effect, whose truth has arrived, or on a join that has come to its end."""
     for ticket in draft.state.tickets:
-        if ticket.kind in ("effect", "approval") and ticket.about == effect_id:
+        if ticket.kind != "question" and ticket.about == about:
             draft.add(ev.TicketWithdrawn(ticket_no=ticket.ticket_no, why=why))
 
 
@@ -66,14 +66,24 @@ def withdraw_tickets(draft: Draft, why: str) -> None:
 
 
 def end(draft: Draft, status: ev.EndingStatus, reason: str) -> None:
-    """End the session, or record that it will end once what is open outside is settled (DESIGN §6)."""
+    """End the session, or record that it will once what is open outside is settled (DESIGN §6) and its branches have ended."""
     withdraw_tickets(draft, reason)
-    if draft.state.unfinished():
+    if draft.state.unfinished() or draft.state.undrained():
         draft.add(ev.Ending(status=status, reason=reason))
     else:
         draft.add(ended(status, reason))
 
 
-def ended(status: ev.EndingStatus, reason: str) -> ev.Cancelled | ev.Expired:
+def ended(status: ev.EndingStatus, reason: str, policy: str = "") -> ev.Event:
     """Return the event that ends a session for good."""
-    return ev.Cancelled(reason=reason) if status == "cancelled" else ev.Expired(reason=reason)
+    match status:
+        case "cancelled":
+            return ev.Cancelled(reason=reason)
+        case "expired":
+            return ev.Expired(reason=reason)
+        case "done":
+            return ev.Completed()
+        case "refused":
+            return ev.Refused(reason=reason, policy=policy)
+        case "failed":
+            return ev.Failed(reason=reason)

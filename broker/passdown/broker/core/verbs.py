@@ -54,6 +54,8 @@ def retry(draft: Draft) -> Decision:
     """
     state = draft.state
     _require_retryable(state, draft.at)
+    if draft.stage.fan_out is not None and not (state.joining and state.joining.merges):
+        raise Conflict("cannot retry: its branches were not joined", "", "submit the work anew")
     found = misfit(draft.stage, state.data)
     if found:
         raise ContractError("inputs", f"they do not fit stage {state.stage}: {found}")
@@ -82,6 +84,9 @@ def _require_retryable(state: State, at: int) -> None:
     idle = state.issued is None and not (state.over or state.paused or state.ending)
     if state.status != "failed" and not (idle and (asks or waits)):
         raise Conflict("there is nothing to retry", "", f"the session is {state.shown_status}")
+    if state.over and state.parent is not None:
+        # Its join may be closed by now, and its parent have ended: nobody would wait for it.
+        raise Conflict("cannot retry: this branch has ended", "", "send it back with the ticket of its join")
     if state.deadline is not None and state.deadline <= at:
         raise Conflict("cannot retry: the stage's deadline has passed", "", "submit the work anew")
 
