@@ -19,6 +19,7 @@ from passdown.broker.stores.base import (
     TakeRequest,
     Verdict,
 )
+from passdown.broker.stores.joining import JoinPut, JoinRow
 from passdown.broker.stores.queries import SessionRow, TicketRow
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.commands import DueKind
@@ -120,6 +121,8 @@ def step(
     tell: bool = False,
     content: str = "",
     room: int = 0,
+    join: JoinPut | None = None,
+    join_row: JoinRow | None = None,
 ) -> Commit:
     """Return one atomic step of a session; its command's id says which step it is, unless `command` does."""
     version = expected + events
@@ -139,6 +142,8 @@ def step(
         lease=lease,
         room=room,
         tell=tell,
+        join=join,
+        join_row=join_row,
     )
 
 

@@ -4,7 +4,10 @@ from tests.conformance.suite_bells import BellSuite
 from tests.conformance.suite_commits import CommitSuite
 from tests.conformance.suite_dues import DueSuite
 from tests.conformance.suite_faults import FaultSuite
+from tests.conformance.suite_join_checks import JoinCheckSuite
+from tests.conformance.suite_joins import JoinSuite
 from tests.conformance.suite_leases import LeaseSuite
+from tests.conformance.suite_pages import PageSuite
 from tests.conformance.suite_queue import QueueSuite
 from tests.conformance.suite_reading import FindSuite, PutSuite
 from tests.conformance.suite_removal import RemovalSuite
@@ -20,6 +23,9 @@ class StoreSuite(
     DueSuite,
     TellingSuite,
     RemovalSuite,
+    JoinSuite,
+    JoinCheckSuite,
+    PageSuite,
     FindSuite,
     PutSuite,
     ThreadSuite,

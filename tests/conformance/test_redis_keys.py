@@ -4,18 +4,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from passdown.broker.stores.base import (
-    Count,
-    Documents,
-    Quarantine,
-    Remove,
-    Store,
-    Told,
-)
+from passdown.broker.stores.base import Count, Documents, Quarantine, Remove, Store, Told
+from passdown.broker.stores.joining import PAGES_WAIT_MS, JoinPut, JoinRow, JoinSeen, Page, Wake
 from passdown.broker.stores.queries import FindQuarantine, FindQueues, FindSessions, FindTickets
 from passdown.broker.stores.redis import RedisStore
 from passdown.broker.stores.redis.keys import FAMILIES, Keys, family_of, shard_of
-from passdown.contracts.ids import session_id
+from passdown.contracts.ids import branch_id, join_id, session_id
 from tests.conformance.building import (
     Clock,
     back,
@@ -135,12 +129,22 @@ def test_a_cluster_serves_a_store_with_a_prefix_and_shards(cluster: RedisServer)
     for one in sessions:
         claim(store, one)
         assert renew(store, one) == "held"
+        join = join_id(one, 1)
+        done(store, step(one, 2, join=JoinPut(join_id=join, wakes=[Wake(outcomes=["done"], at=1)])))
+        branch = branch_id(join, 0)
+        row_of = JoinRow(join_id=join, place=0, branch="eu", session_id=branch, outcome="done", about=b"{}")
+        of_parent = row(branch, 1, status="done", parent=one)
+        assert done(store, step(branch, row=of_parent, join_row=row_of)).woke == [join]
+        store.put(Page(session_id=one, name="items", number=0, body=b"[]"))
     clock.forward(5000)
-    assert {name for name, _, _ in due(store)} == set(sessions)
+    assert {name for name, kind, _ in due(store) if kind == "join"} == set(sessions)
+    clock.forward(5000)
+    for one in sessions:
+        store.put(JoinSeen(join_id=join_id(one, 1), version=1))
     store.put(Count(session_id=sessions[0], name="fenced"))
     store.put(Quarantine(source="returns", reason="not JSON", body=b"\xff"))
     for one in sessions:
-        ended = step(one, 2, row=row(one, 3, status="done"), dues=[], tickets=[], lease="end")
+        ended = step(one, 3, row=row(one, 4, status="done"), dues=[], tickets=[], lease="end")
         done(store, ended)
     found = store.find(FindSessions(status="done"))
     assert isinstance(found, list)
@@ -149,11 +153,16 @@ def test_a_cluster_serves_a_store_with_a_prefix_and_shards(cluster: RedisServer)
     assert store.find(FindQueues()) == []
     assert store.find(FindQuarantine())
     for one in sessions:
-        store.put(Told(session_id=one, seq=3))
-        store.put(Remove(session_id=one, version=3, status="done", keep_ms=1000))
-        assert store.load(one).removed == "done"
-    clock.forward(1000)
+        store.put(Told(session_id=one, seq=4))
+        branch = branch_id(join_id(one, 1), 0)
+        for name, version in ((branch, 1), (one, 4)):
+            store.put(Remove(session_id=name, version=version, status="done", keep_ms=1000))
+            assert store.load(name).removed == "done"
+        store.put(Page(session_id=f"{one}-never", name="items", number=0, body=b"[]"))
+    clock.forward(PAGES_WAIT_MS)
     assert due(store) == []
     assert {store.load(one).removed for one in sessions} == {""}
     store.close()
-    assert {key.partition(b":")[0] for key in cluster.client().scan_iter()} == {b"team-b"}
+    left = [key.split(b":") for key in cluster.client().scan_iter()]
+    assert {prefix for prefix, *_ in left} == {b"team-b"}
+    assert {family for _, _, family, *_ in left} == {b"meta", b"quarantine"}

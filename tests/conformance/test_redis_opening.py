@@ -113,10 +113,25 @@ def test_an_older_server_is_refused(server: RedisServer, monkeypatch: pytest.Mon
 
 def test_a_store_of_a_newer_format_is_refused(server: RedisServer) -> None:
     RedisStore(server.url()).close()
-    server.client().hset("pd:{0}:meta", "format", "2")
-    with pytest.raises(ContractError, match=r"its format is 2, .* reads up to 1; upgrade Passdown"):
+    newer = opening.FORMAT + 1
+    server.client().hset("pd:{0}:meta", "format", newer)
+    says = rf"its format is {newer}, .* reads up to {opening.FORMAT}; upgrade Passdown"
+    with pytest.raises(ContractError, match=says):
         RedisStore(server.url())
-    assert server.client().hget("pd:{0}:meta", "format") == b"2"
+    assert server.client().hget("pd:{0}:meta", "format") == b"%d" % newer
+
+
+def test_a_store_of_an_older_format_is_raised_on_every_shard_and_goes_on(server: RedisServer) -> None:
+    """An older release must not work on it any more: it would leave joins and pages behind."""
+    RedisStore(server.url(), shards=3).close()
+    metas = [f"pd:{{{shard}}}:meta" for shard in range(3)]
+    for meta in metas:
+        server.client().hset(meta, "format", 1)
+    store = RedisStore(server.url())
+    assert [server.client().hget(meta, "format") for meta in metas] == [b"%d" % opening.FORMAT] * 3
+    assert store.shards == 3
+    done(store, step("s2-a"))
+    store.close()
 
 
 @pytest.mark.parametrize(("made", "asked"), [(1, 4), (4, 1), (4, 2)])

@@ -87,6 +87,7 @@ def a_commit(**other: Any) -> tuple[list[Any], list[bytes]]:
         "tell": 1,
         "taking": "",
         "room": 0,
+        "joins": False,
     }
     texts: dict[str, bytes] = {
         "digest": b"d" * 16,
@@ -104,6 +105,32 @@ def a_commit(**other: Any) -> tuple[list[Any], list[bytes]]:
     return [list(about.values())], list(texts.values())
 
 
+MARK = b"a" * 16 + b"\0"
+BAD_JOINS: list[Any] = [
+    ("s0-raw.j-1", [], -1),
+    ("s0-other.j-1", [], -1, 0),
+    (7, [], -1, 0),
+    ("s0-raw.j-1", "", -1, 0),
+    ("s0-raw.j-1", [], -2, 0),
+    ("s0-raw.j-1", [], 0, -1),
+    ("s0-raw.j-1", [], 0.5, 0),
+    ("s0-raw.j-1", ["done"], -1, 0),
+    ("s0-raw.j-1", [()], -1, 0),
+    ("s0-raw.j-1", [(-1, "done")], -1, 0),
+    ("s0-raw.j-1", [("1", "done")], -1, 0),
+    ("s0-raw.j-1", [(1, 2)], -1, 0),
+    ("s0-raw.j-1", [(1, *["done"] * 21)], -1, 0),
+    ("s0-raw.j-1", [(1, "done")] * 21, -1, 0),
+]
+BAD_ROWS: list[Any] = [
+    "s0-p.j-1",
+    ("s0-p.j-1", 0),
+    (7, 0, "done"),
+    ("s0-p.j-1", -1, "done"),
+    ("s0-p.j-1", "0", "done"),
+    ("s0-p.j-1", 0, 7),
+    ("s0-p.j-1", 0, "x" * 256),
+]
 BAD: list[dict[str, Any]] = [
     {"session": ""},
     {"session": 7},
@@ -139,6 +166,15 @@ BAD: list[dict[str, Any]] = [
     {"tell": "yes"},
     {"taking": 7},
     {"room": -1},
+    {"joins": True},
+    {"joins": (False,)},
+    {"joins": ("s0-raw.j-1", False)},
+    *({"joins": (put, False)} for put in BAD_JOINS),
+    *({"joins": (False, row), "mark": MARK} for row in BAD_ROWS),
+    {"joins": (False, ("s0-p.j-1", 0, "done"))},
+    {"joins": (False, ("s0-p.j-1", 0, "done")), "mark": MARK[:16]},
+    {"joins": (("s0-raw.j-1", [], -1, 0), False), "mark": MARK},
+    {"mark": MARK},
     {"digest": b"short"},
     {"filed": b"short"},
     {"tip": b"short"},
@@ -334,6 +370,13 @@ def test_a_tick_is_handed_a_thousand_entries_at_most(store: RedisStore) -> None:
         (scripts.COUNT, ("s0-a", 7)),
         (scripts.TOLD, ("s0-a", -1)),
         (scripts.REMOVE, ("s0-a", 1, "done", "3")),
+        (scripts.JOIN_SEEN, ("s0-p.j-1", "1")),
+        (scripts.JOIN_SEEN, ("s0-p.j-1",)),
+        (scripts.PAGE, ("s0-a", "items", -1, 9)),
+        (scripts.PAGE, ("", "items", 0, 9)),
+        (scripts.PAGE, ("s0-a", "items", 0, -1)),
+        (scripts.PAGE, ("s0-a", "items", 0, "9")),
+        (scripts.PAGE, ("s0-a", "items", 0)),
         (scripts.QUARANTINE, ("http", 7, 10)),
         (scripts.REGISTER, [("tool:x",)]),
         (scripts.ADOPT, ("1",)),

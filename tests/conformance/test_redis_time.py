@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from passdown.broker.stores.base import DueRequest, Dues, Remove
+from passdown.broker.stores.joining import PAGES_WAIT_MS
 from passdown.broker.stores.redis import RedisStore
 from tests.conformance.building import (
     CLAIM_BY_MS,
@@ -24,6 +25,7 @@ from tests.conformance.building import (
     step,
     take,
 )
+from tests.conformance.joining import keep
 from tests.servers.redis import RedisServer
 
 HOUR_MS = 3_600_000
@@ -226,6 +228,24 @@ def test_tombstones_are_forgotten_in_bounded_parts(
     assert left == [700, 200]
     assert client.hlen("pd:{0}:gone") == 0
     assert sorted(client.keys("*")) == [b"pd:{0}:meta"]
+
+
+def test_pages_of_sessions_that_were_never_opened_are_forgotten_in_bounded_parts(
+    store: RedisStore, clock: Clock, redis_server: RedisServer
+) -> None:
+    client: Any = redis_server.client()
+    for n in range(1200):
+        keep(store, 0, b"[]", session=f"s0-{n}")
+        keep(store, 1, b"[]", session=f"s0-{n}")
+    clock.forward(PAGES_WAIT_MS)
+    left: list[tuple[int, int]] = []
+    found = 0
+    while found == 0:
+        before = commands(redis_server)
+        found = store.due(ask(1)).next_ms
+        assert commands(redis_server) - before < MOST_COMMANDS
+        left.append((client.zcard("pd:{0}:unopened"), client.dbsize()))
+    assert left == [(700, 702), (200, 202), (0, 1)]
 
 
 def test_two_hundred_roles_one_of_them_crowded_are_rung_for_and_served(

@@ -1,7 +1,8 @@
 """Stores that released versions made: opened, upgraded, and gone on with. Each is a dump of such a file.
 
 In it are a session that is done (key ``done``), one with a person (``with-a-person``), one that is queued
-(``queued``), a message in quarantine and a count.
+(``queued``), a message in quarantine and a count; from format 2 on also what is left of one that was removed
+(``removed``).
 """
 
 import sqlite3
@@ -19,6 +20,7 @@ from passdown.broker.client import Broker
 from passdown.broker.core.evolve import fold
 from passdown.broker.gateway import DirectGateway
 from passdown.broker.stores.base import DueRequest, Quarantine, Remove, Told
+from passdown.broker.stores.joining import PAGES_WAIT_MS
 from passdown.broker.stores.queries import (
     Beside,
     FindBeside,
@@ -27,18 +29,26 @@ from passdown.broker.stores.queries import (
     QuarantineRow,
     SessionRow,
 )
-from passdown.broker.stores.sqlite import removal, schema
+from passdown.broker.stores.sqlite import SqliteStore, removal, schema
 from passdown.contracts.codec import encode
+from passdown.contracts.ids import session_id
+from tests.conformance.building import Clock, ask, done, step
+from tests.conformance.joining import branch, fan_out, keep, page, put, standing, wake
 
 RELEASED = sorted(Path(__file__).with_name("released").glob("sqlite-format-*.sql"))
 
 
+def made_of(dump: Path, folder: Path) -> Path:
+    """Return a store as it was when it was dumped."""
+    made = folder / "passdown.db"
+    with closing(sqlite3.connect(made)) as db:
+        db.executescript(dump.read_text())
+    return made
+
+
 @pytest.fixture(params=RELEASED, ids=lambda path: path.stem)
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    made = tmp_path / "passdown.db"
-    with closing(sqlite3.connect(made)) as db:
-        db.executescript(request.param.read_text())
-    return made
+    return made_of(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -105,6 +115,39 @@ def test_what_is_new_works_on_what_is_old(broker: Broker) -> None:
     store.put(Quarantine(source="returns", reason="too deep", body=b"[["))
     kept = cast("list[QuarantineRow]", store.find(FindQuarantine()))
     assert [one.body for one in kept] == [b"[[", b"\xff"]
+
+
+def test_a_session_that_is_old_may_fan_out(broker: Broker) -> None:
+    store, parent = broker.app.store, broker.session("queued").id
+    version = store.load(parent).version
+    fan_out(store, wake(9), parent="s0-other")
+    done(store, step(parent, version, join=put(wake(1), join=f"{parent}.j-1")))
+    before = {row.session_id for row in broker.sessions()}
+    assert done(store, branch(0, join=f"{parent}.j-1")).woke == [f"{parent}.j-1"]
+    assert standing(store, f"{parent}.j-1") == (1, 0, {"done": 1}, None)
+    assert {row.session_id for row in broker.sessions()} == before
+    keep(store, 0, b"[1]", session=parent)
+    assert page(store, 0, session=parent) == b"[1]"
+
+
+def test_what_an_old_store_is_brought_and_never_opens_is_forgotten(path: Path) -> None:
+    clock = Clock()
+    clock.forward(10 * PAGES_WAIT_MS)
+    store = SqliteStore(path, clock=clock)
+    keep(store, 0, b"[1]")
+    clock.forward(PAGES_WAIT_MS)
+    store.due(ask())
+    assert page(store, 0) is None
+    store.close()
+
+
+def test_what_was_removed_before_is_still_known(tmp_path: Path) -> None:
+    path = made_of(RELEASED[1], tmp_path)
+    with Broker.connect(f"sqlite:///{path}", transport="memory://", by="user:ann") as broker:
+        removed = session_id("removed")
+        assert broker.app.store.load(removed).removed == "done"
+        assert broker.submit("one", inputs={"n": 0}, key="removed", task="Acme").id == removed
+        assert broker.app.store.load(removed).state is None
 
 
 def test_those_that_ended_are_found_by_their_index(path: Path) -> None:

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from passdown.broker.stores.redis.keys import FAMILIES, PREFIX, family_of, shard_of
+from passdown.contracts.ids import session_of
 
 #: Sorted sets whose members stand for tombstones, and those for anything but a session that there is: members of
-#: `restarted` go after a while, whatever became of the session.
+#: `restarted` and `unopened` go after a while, whatever became of the session.
 OF_TOMBSTONES = {"forget"}
-OF_OTHERS = {"roles", "restarted"}
+OF_OTHERS = {"roles", "restarted", "unopened"}
+#: Keys of a session that may come before it, for as long as it stands among the `unopened`.
+BEFORE_SESSIONS = {"pages"}
 #: The members of all others each stand for something of a session.
 OF_SESSIONS = {family.name for family in FAMILIES if family.type == "zset"} - OF_TOMBSTONES - OF_OTHERS
 
@@ -61,16 +64,31 @@ class Look:
         tag, _, what = key.removeprefix(f"{prefix}:{{").partition("}:")
         if not int(tag) < self.shards[prefix]:
             yield f"the store has {self.shards[prefix]} shards"
-        if family.each == "session id":
-            yield from self._faults_of_session(prefix, tag, what.partition(":")[2])
+        if family.each in ("session id", "join id"):
+            session_id = session_of(what.partition(":")[2])
+            yield from self._faults_of_session(prefix, tag, session_id, family.name)
+        if family.name == "join":
+            yield from self._faults_of_join(prefix, tag, what.partition(":")[2])
         if family.name in OF_SESSIONS | OF_TOMBSTONES:
             yield from self._strangers(key, f"{prefix}:{{{tag}}}:", family.name)
 
-    def _faults_of_session(self, prefix: str, tag: str, session_id: str) -> Iterator[str]:
+    def _faults_of_session(self, prefix: str, tag: str, session_id: str, family: str) -> Iterator[str]:
+        base = f"{prefix}:{{{tag}}}:"
         if shard_of(session_id, self.shards[prefix]) != int(tag):
             yield "its session lives on another shard"
-        if session_id.encode() not in self.sessions[f"{prefix}:{{{tag}}}:"]:
+        if session_id.encode() in self.sessions[base]:
+            return
+        if family not in BEFORE_SESSIONS:
             yield "there is no such session"
+        elif self.client.hexists(f"{base}gone", session_id):
+            yield "its session was removed"
+        elif self.client.zscore(f"{base}unopened", session_id) is None:
+            yield "its session is not there, and nobody would forget it"
+
+    def _faults_of_join(self, prefix: str, tag: str, join_id: str) -> Iterator[str]:
+        named = self.client.lrange(f"{prefix}:{{{tag}}}:joins:{session_of(join_id)}", 0, -1)
+        if named.count(join_id.encode()) != 1:
+            yield "its session names it not once"
 
     def _strangers(self, key: str, base: str, family: str) -> Iterator[str]:
         """Yield the members that stand for sessions, or tombstones, which do not exist."""

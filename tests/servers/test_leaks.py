@@ -29,6 +29,12 @@ def client(redis_server: RedisServer) -> Any:
     client.zadd(KEYS.dues, {"s1-a\0deadline\x007\0": 1})
     client.zadd(KEYS.index, {b"\x00\x00\x00\x00\x00\x01\x00\x00s1-a": 0})
     client.zadd(KEYS.roles, {"analyst": 0})
+    client.hset(KEYS.join("s1-a.j-1"), "h", "head")
+    client.rpush(KEYS.joins("s1-a"), "s1-a.j-1")
+    client.zadd(KEYS.dues, {"s1-a\0join\0\0s1-a.j-1": 1})
+    client.hset(KEYS.pages("s1-a"), "0:items", "[]")
+    client.hset(KEYS.pages("s1-to-come"), "0:items", "[]")
+    client.zadd(KEYS.unopened, {"s1-to-come": 5, "s1-a": 5, "s1-b": 5})
     client.hset(KEYS.gone, "s1-b", "done")
     client.zadd(KEYS.forget, {"s1-b": 5})
     yield client
@@ -70,6 +76,24 @@ def test_a_shard_that_the_store_has_not_is_a_leak(client: Any) -> None:
 def test_what_is_left_of_a_session_is_a_leak(client: Any) -> None:
     client.rpush(KEYS.log("s1-gone"), "event")
     assert leaks(client) == ["pd:{1}:log:s1-gone: there is no such session"]
+
+
+def test_what_is_left_of_a_join_or_a_list_is_a_leak(client: Any) -> None:
+    client.hset(KEYS.join("s1-a.j-2"), "h", "head")
+    client.hset(KEYS.join("s1-gone.j-1"), "h", "head")
+    client.rpush(KEYS.joins("s1-gone"), "s1-gone.j-1")
+    client.hset(KEYS.pages("s1-b"), "0:items", "[]")
+    client.hset(KEYS.pages("s1-never"), "0:items", "[]")
+    client.hset(KEYS.pages("s0-to-come"), "0:items", "[]")
+    client.zadd(KEYS.unopened, {"s0-to-come": 5})
+    assert leaks(client) == [
+        "pd:{1}:join:s1-a.j-2: its session names it not once",
+        "pd:{1}:join:s1-gone.j-1: there is no such session",
+        "pd:{1}:joins:s1-gone: there is no such session",
+        "pd:{1}:pages:s0-to-come: its session lives on another shard",
+        "pd:{1}:pages:s1-b: its session was removed",
+        "pd:{1}:pages:s1-never: its session is not there, and nobody would forget it",
+    ]
 
 
 def test_a_session_on_another_shard_than_its_own_is_a_leak(client: Any) -> None:

@@ -8,6 +8,7 @@ of what was asked has happened: retry with the same command id.
 
 from typing import Literal, Protocol
 
+from passdown.broker.stores.joining import JoinPut, JoinRow, JoinSeen, Page
 from passdown.broker.stores.queries import Found, Query, SessionRow, TicketRow
 from passdown.contracts.codec import Record
 from passdown.contracts.commands import DueKind
@@ -82,14 +83,22 @@ class Commit(Record, frozen=True, kw_only=True):
     #: the same version may have been reached in another way since (DESIGN §6). A state names its last event by this
     #: digest (`State.head`), so a store may look for it there.
     prev: str = ""
+    #: What a parent says of its join, and what a branch does. The record of the join lies on their shard, and belongs to
+    #: the parent (`passdown.contracts.ids.session_of`). A row for a join of which there is no record is left out.
+    join: JoinPut | None = None
+    join_row: JoinRow | None = None
 
 
 class Committed(Record, frozen=True, kw_only=True, tag=True):
-    """Written. ``ring``: the roles whose pools must be told (DESIGN §4, doorbells)."""
+    """Written. ``ring``: the roles whose pools must be told (DESIGN §4, doorbells).
+
+    ``woke``: the joins that must be looked at by this; `due` hands them out as well, after a moment (`WOKEN_MS`).
+    """
 
     version: int
     now: int
     ring: list[str] = []
+    woke: list[str] = []
 
 
 class Repeated(Record, frozen=True, kw_only=True, tag=True):
@@ -209,7 +218,11 @@ class DueRequest(Record, frozen=True, kw_only=True):
 
 
 class DueNow(Record, frozen=True, kw_only=True):
-    """A reserved due entry; for ``lease`` the subject is the claim's id and ``at`` is 0."""
+    """A reserved due entry; for ``lease`` the subject is the claim's id and ``at`` is 0.
+
+    For ``join`` the session is the parent, the subject the join's id, and ``at`` the version of its record
+    (`JoinSeen`).
+    """
 
     session_id: str
     kind: DueKind
@@ -298,7 +311,7 @@ class Remove(Record, frozen=True, kw_only=True, tag=True):
     keep_ms: int
 
 
-Put = Documents | Quarantine | Count | Drop | Told | Remove
+Put = Documents | Quarantine | Count | Drop | Told | Remove | JoinSeen | Page
 
 #: Of what was refused so much is kept for inspection; the oldest goes first.
 MOST_QUARANTINED = 10_000

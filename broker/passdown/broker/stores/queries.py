@@ -16,6 +16,9 @@ class SessionRow(Record, frozen=True, kw_only=True):
     version: int
     opened_at: int
     updated_at: int
+    #: The session whose fan-out opened this one. Branches are found by their parent's join, not by `FindSessions` and
+    #: `FindEnded`, and are removed with it.
+    parent: str = ""
 
 
 class TicketRow(Record, frozen=True, kw_only=True):
@@ -94,6 +97,53 @@ class FindQuarantine(Record, frozen=True, kw_only=True, tag=True):
     id: int | None = None
 
 
+class FindJoin(Record, frozen=True, kw_only=True, tag=True):
+    """The record of a join. Answers JoinRecord, or None."""
+
+    join_id: str
+
+
+class FindRows(Record, frozen=True, kw_only=True, tag=True):
+    """Rows of a join by place: those of ``places`` from ``first`` on that there are. Answers list[RowOfJoin]."""
+
+    join_id: str
+    first: int = 0
+    places: int = 500
+
+
+class FindPage(Record, frozen=True, kw_only=True, tag=True):
+    """A part of a session's list. Answers bytes, or None."""
+
+    session_id: str
+    name: str
+    number: int
+
+
+class JoinRecord(Record, frozen=True, kw_only=True):
+    """How a join stands: ``counts`` has the number of its rows by outcome.
+
+    ``version`` counts its changes: each row that was written, and each `JoinPut` but the one that made it.
+    ``rewrites`` counts those that replaced one of a branch that had ended (not `UNENDED`); ``closed_at`` is the version that it was closed on, None before.
+    """
+
+    join_id: str
+    version: int
+    rewrites: int
+    counts: dict[str, int]
+    closed_at: int | None = None
+
+
+class RowOfJoin(Record, frozen=True, kw_only=True):
+    """A row of a join; ``order`` is the version of the record that it made."""
+
+    place: int
+    branch: str
+    session_id: str
+    outcome: str
+    order: int
+    about: bytes
+
+
 class QueueRow(Record, frozen=True, kw_only=True):
     """One role queue: ``ready`` may be taken, ``reserved`` is taken but not claimed, ``running`` is claimed."""
 
@@ -140,12 +190,17 @@ Query = (
     | FindPack
     | FindBeside
     | FindQuarantine
+    | FindJoin
+    | FindRows
+    | FindPage
 )
 Found = (
     list[SessionRow]
     | list[TicketRow]
     | list[QueueRow]
     | list[QuarantineRow]
+    | list[RowOfJoin]
+    | JoinRecord
     | Catalog
     | Beside
     | bytes

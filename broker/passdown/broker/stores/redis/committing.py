@@ -6,6 +6,7 @@ import msgspec
 
 from passdown.broker.core.state import TERMINAL
 from passdown.broker.stores.base import Commit, Committed, Enqueue, Full, Lease, Outcome, Repeated, Stale
+from passdown.broker.stores.redis.joins import joins_of
 from passdown.broker.stores.redis.keys import shard_of
 from passdown.broker.stores.redis.packed import (
     as_it_is,
@@ -95,6 +96,7 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
     row, queue = commit.row, commit.queue
     first_event = commit.events[0] if commit.events and not commit.expected else b""
     _bound("events", commit.events)
+    joins, marks = joins_of(commit, shards)
     about = (
         commit.session_id,
         commit.command_id,
@@ -112,6 +114,7 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
         int(commit.tell),
         taking,
         -(-commit.room // shards),
+        joins,
     )
     texts = [
         short_digest(commit.command_digest),
@@ -126,6 +129,7 @@ def commit_of(commit: Commit, taking: str, shards: int) -> tuple[tuple[Any, ...]
             squeeze(event) if commit.expected and len(event) > _LONG_EVENT else as_it_is(event)
             for event in commit.events
         ),
+        *marks,
     ]
     return about, texts
 
@@ -152,6 +156,8 @@ def outcomes_of(commits: list[Commit], batches: list[Batch], replies: list[Any])
 def _outcome_of(commit: Commit, answer: list[Any], reply: list[Any]) -> Outcome:
     if answer[0] == "c":
         return Committed(version=answer[1], now=answer[2], ring=answer[3:])
+    if answer[0] == "w":
+        return Committed(version=answer[1], now=answer[2], woke=answer[3], ring=answer[4:])
     if answer[0] == "r":
         return Repeated(reply=unsqueeze(reply[answer[1]]))
     if answer[0] == "f":

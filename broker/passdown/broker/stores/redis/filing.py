@@ -1,4 +1,4 @@
-"""Writing what belongs to no session's commit: documents, refused messages, counts, what was told, removal.
+"""Writing what belongs to no session's commit: documents, refused messages, counts, pages, what was told, removal.
 
 Documents, names and refused messages live on the first shard. The other shards only know the catalog's version,
 for a commit compares with it on its session's own shard. Whoever registers writes the first shard, then the others;
@@ -10,13 +10,16 @@ from typing import assert_never
 
 from passdown.broker.stores import base
 from passdown.broker.stores.base import Count, Documents, Drop, Put, Quarantine, Remove, Told
-from passdown.broker.stores.redis import scripts
+from passdown.broker.stores.joining import JoinSeen, Page
+from passdown.broker.stores.redis import joins, scripts
 from passdown.broker.stores.redis.packed import squeeze
 from passdown.broker.stores.redis.shards import Shards
 from passdown.contracts.codec import encode
 
 #: Documents that one script registers at most.
 MOST_DOCUMENTS = 500
+#: What `remove.lua` says of a session that has more joins.
+_MORE = 2
 
 
 def put(shards: Shards, what: Put) -> None:
@@ -34,10 +37,20 @@ def put(shards: Shards, what: Put) -> None:
         case Told():
             shards.call(scripts.TOLD, shards.home(what.session_id), (what.session_id, what.seq))
         case Remove():
-            asked = (what.session_id, what.version, what.status, what.keep_ms)
-            shards.call(scripts.REMOVE, shards.home(what.session_id), asked)
+            _remove(shards, what)
+        case JoinSeen():
+            shards.call(scripts.JOIN_SEEN, shards.home(what.join_id), (what.join_id, what.version))
+        case Page():
+            joins.keep_page(shards, what)
         case _:
             assert_never(what)
+
+
+def _remove(shards: Shards, what: Remove) -> None:
+    """Remove a session; of one with very many joins each call removes some."""
+    asked = (what.session_id, what.version, what.status, what.keep_ms)
+    while shards.call(scripts.REMOVE, shards.home(what.session_id), asked) == _MORE:
+        continue
 
 
 def _register(shards: Shards, documents: Documents) -> None:

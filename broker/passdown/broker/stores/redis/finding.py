@@ -13,7 +13,7 @@ import msgspec
 
 from passdown.broker.core.state import A2A_STATE
 from passdown.broker.stores import base, queries
-from passdown.broker.stores.redis import scripts
+from passdown.broker.stores.redis import joins, scripts
 from passdown.broker.stores.redis.keys import POSTPONED, RESERVED, Keys
 from passdown.broker.stores.redis.packed import (
     AT_WORK,
@@ -76,26 +76,22 @@ def find(shards: Shards, query: queries.Query) -> queries.Found:
             return _find_tickets(shards, query)
         case queries.FindQueues():
             return _queues(shards, now(shards))
-        case queries.FindCatalog():
-            return _catalog(shards)
-        case queries.FindDocument():
-            return _text(shards.ask([("HGET", shards.keys[0].documents, query.digest)])[0])
+        case queries.FindCatalog() | queries.FindDocument():
+            return _registered(shards, query)
         case queries.FindPack():
             return _pack(shards, query)
         case queries.FindBeside():
             return _beside(shards, query.session_id)
         case queries.FindQuarantine():
             return _quarantined(shards, query)
+        case queries.FindJoin() | queries.FindRows() | queries.FindPage():
+            return joins.find(shards, query)
         case _:
             assert_never(query)
 
 
 def now(shards: Shards) -> int:
     return shards.call(scripts.LOAD, 0, ("", ""))[0]
-
-
-def _text(kept: bytes | None) -> bytes | None:
-    return None if kept is None else unsqueeze(kept)
 
 
 # -- sessions ----------------------------------------------------------------------------------------------
@@ -327,6 +323,13 @@ def _looks(keys: Keys, role: str, now: int) -> tuple[Command, ...]:
         ("ZCARD", keys.busy(role)),
         ("ZRANGE", keys.queued(role), 0, 0, "WITHSCORES"),
     )
+
+
+def _registered(shards: Shards, query: queries.FindCatalog | queries.FindDocument) -> queries.Found:
+    if isinstance(query, queries.FindCatalog):
+        return _catalog(shards)
+    (kept,) = shards.ask([("HGET", shards.keys[0].documents, query.digest)])
+    return None if kept is None else unsqueeze(kept)
 
 
 def _catalog(shards: Shards) -> queries.Catalog:

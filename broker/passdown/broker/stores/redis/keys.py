@@ -59,7 +59,12 @@ FAMILIES = (
         "task id",
         "one member for each reservation and each claim of the task that stands, if a task's limit was ever named",
     ),
-    Family("dues", "zset", "", "one member for each due entry; a session's state bounds how many it has"),
+    Family(
+        "dues",
+        "zset",
+        "",
+        "one member for each due entry, a session's state bounds how many it has; one for each join to look at",
+    ),
     Family("leases", "zset", "", "one member for each claim that stands"),
     Family(
         "handed", "zset", "", "entries of `dues` and `leases` that a tick was handed, for as long as it said"
@@ -73,12 +78,42 @@ FAMILIES = (
     Family("over", "zset", "", "one member for each claim that is over, until its lease would have run out"),
     Family("tell", "zset", "", "one member for each session of which something is to be told"),
     Family(
-        "index", "zset", "", "four members for each session (status, plan, task, its name), until `Remove`"
+        "index",
+        "zset",
+        "",
+        "four members for each session that is no branch (status, plan, task, its name), until `Remove`",
     ),
     Family("tickets", "zset", "", "two members for each open ticket"),
-    Family("ended", "zset", "", "one member for each session that may be removed, until `Remove`"),
+    Family(
+        "ended",
+        "zset",
+        "",
+        "one member for each session that is no branch and may be removed, until `Remove`",
+    ),
     Family("session", "hash", "session id", "one for each session, until `Remove`"),
     Family("log", "list", "session id", "one for each session, until `Remove`"),
+    Family(
+        "join", "hash", "join id", "one for each join, a field for each row; until `Remove` of its session"
+    ),
+    Family(
+        "joins",
+        "list",
+        "session id",
+        "one member for each join of the session, of which its plan bounds how many; until `Remove`",
+    ),
+    Family(
+        "pages",
+        "hash",
+        "session id",
+        "one field for each page of its lists, until `Remove`; where the session is never opened, see `unopened`",
+    ),
+    Family(
+        "unopened",
+        "zset",
+        "",
+        "one member for each session of which a page came before it, for PAGES_WAIT_MS after the last; then `due`"
+        " forgets the pages, unless the session is there",
+    ),
     Family("gone", "hash", "", "one field for each session that was removed, for as long as `Remove` said"),
     Family("forget", "zset", "", "one member for each field of `gone`"),
 )
@@ -108,6 +143,7 @@ class Keys:
         self.index = f"{self.base}index"
         self.tickets = f"{self.base}tickets"
         self.ended = f"{self.base}ended"
+        self.unopened = f"{self.base}unopened"
         self.gone = f"{self.base}gone"
         self.forget = f"{self.base}forget"
 
@@ -138,6 +174,18 @@ class Keys:
     def log(self, session_id: str) -> str:
         """A session's events, the one with seq 1 first."""
         return f"{self.base}log:{session_id}"
+
+    def join(self, join_id: str) -> str:
+        """The record of a join, and its rows; see joins.lua."""
+        return f"{self.base}join:{join_id}"
+
+    def joins(self, session_id: str) -> str:
+        """The ids of a session's joins, the first one first."""
+        return f"{self.base}joins:{session_id}"
+
+    def pages(self, session_id: str) -> str:
+        """Pages of a session's lists, each by its number, a colon and the list's name."""
+        return f"{self.base}pages:{session_id}"
 
 
 def shard_of(session_id: str, shards: int) -> int | None:

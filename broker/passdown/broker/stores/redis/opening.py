@@ -11,8 +11,9 @@ from passdown.broker.stores.redis.server import OLDEST, ServerFacts, read_server
 from passdown.broker.stores.redis.wire import Wire
 from passdown.contracts.errors import ContractError
 
-#: How what is in the keys is written; a release that writes otherwise reads all up to its own.
-FORMAT = 1
+#: How what is in the keys is written; a release that writes otherwise reads all up to its own, and raises it. 2 has joins
+#: and pages beside what 1 has, which an older release would leave behind.
+FORMAT = 2
 
 _log = structlog.get_logger("passdown.store")
 

@@ -108,6 +108,8 @@ def filed_under(kind: str, value: str) -> bytes:
 AT_WORK = ("queued", "running")
 #: Nothing is found by this: a task without a name.
 _NOTHING = bytes(6)
+#: As common.lua has it.
+_UNFILED = bytes(24)
 
 
 @lru_cache(64)
@@ -117,7 +119,9 @@ def filed_status(status: str) -> bytes:
 
 
 def index_of(row: SessionRow) -> bytes:
-    """Return what a session is found by: status, plan, task, the task's name."""
+    """Return what a session is found by: status, plan, task, the task's name; a branch is found by nothing."""
+    if row.parent:
+        return _UNFILED
     return filed_status(row.status) + _filed_for_ever(row.plan, row.task_id, row.task_name)
 
 

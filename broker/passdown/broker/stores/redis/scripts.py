@@ -27,18 +27,18 @@ class Script(NamedTuple):
     sha: str
 
 
-def _read(name: str) -> Script:
+def _read(name: str, *shared: str) -> Script:
     first, rest = (_FOLDER / f"{name}.lua").read_text("utf-8").split("\n", 1)
-    common = (_FOLDER / "common.lua").read_text("utf-8")
-    source = f"{first}\n{common}\n{rest}"
+    parts = [(_FOLDER / f"{part}.lua").read_text("utf-8") for part in ("common", *shared)]
+    source = "\n".join([first, *parts, rest])
     return Script(name, source, hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-COMMIT = _read("commit")
+COMMIT = _read("commit", "joins")
 TAKE = _read("take")
 HAND_BACK = _read("hand_back")
 RENEW = _read("renew")
-DUE = _read("due")
+DUE = _read("due", "joins")
 LOAD = _read("load")
 BESIDE = _read("beside")
 REGISTER = _read("register")
@@ -46,7 +46,9 @@ ADOPT = _read("adopt")
 QUARANTINE = _read("quarantine")
 COUNT = _read("count")
 TOLD = _read("told")
-REMOVE = _read("remove")
+REMOVE = _read("remove", "joins")
+JOIN_SEEN = _read("join_seen", "joins")
+PAGE = _read("page")
 OPEN = _read("open")
 RESTARTED = _read("restarted")
 
@@ -66,6 +68,8 @@ SCRIPTS = {
         COUNT,
         TOLD,
         REMOVE,
+        JOIN_SEEN,
+        PAGE,
         OPEN,
         RESTARTED,
     )

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from passdown.broker.findings import Examination
 from passdown.broker.stores import base, queries
 from passdown.broker.stores.grouping import Group, Interrupted
@@ -235,5 +237,5 @@ def _outcomes(
             # One ring is enough for a call, on however many shards it made packs takeable.
             ring = [role for role in outcome.ring if role not in rung]
             rung.update(ring)
-            outcomes[at] = base.Committed(version=outcome.version, now=outcome.now, ring=ring)
+            outcomes[at] = structs.replace(outcome, ring=ring)
     return outcomes

@@ -24,6 +24,7 @@ from passdown.broker.stores.sqlite import removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.bells import Bells
 from passdown.broker.stores.sqlite.depths import Depths
+from passdown.broker.stores.sqlite.joins import Joins
 from passdown.broker.stores.sqlite.packed import DueKey, decode_dues, join_events
 from passdown.contracts.codec import encode
 
@@ -85,12 +86,13 @@ _NOBODY = _Standing()
 
 
 class Batch:
-    """One write transaction: its connection, its time (store milliseconds), its bells, its pending rows."""
+    """One write transaction: its connection, its time (store milliseconds), its bells and joins, its pending rows."""
 
     def __init__(self, db: sqlite3.Connection, now: int, depths: Depths) -> None:
         self._depths = depths
         self.now = now
         self.bells = Bells(db, now)
+        self._joins = Joins(db, now)
         self._db = db
         self._cursor = db.cursor()
         self._rows: dict[str, list[tuple[Any, ...]]] = {}
@@ -107,6 +109,7 @@ class Batch:
         """Go on at another time: the store's clock jumped, and what is pending is written."""
         self.now = now
         self.bells = Bells(self._db, now)
+        self._joins = Joins(self._db, now)
 
     def flush(self) -> None:
         """Write what is pending."""
@@ -119,6 +122,7 @@ class Batch:
             rows.clear()
         self._touched.clear()
         self.bells.flush()
+        self._joins.flush()
 
     def add(self, commit: Commit, *, taking: str = "") -> Outcome:
         """Decide on a commit and collect its rows. ``taking`` is the role that the same call takes from.
@@ -141,9 +145,12 @@ class Batch:
         if full is not None:
             return full
         self._touched.add(session_id)
+        if commit.join is not None and self._joins.refuses(commit.join):
+            return Stale(version=was.version)
         self._write(was.n or self._next_number(), was, commit)
         version = commit.expected + len(commit.events)
-        return Committed(version=version, now=self.now, ring=self._ring(was, commit, taking))
+        ring = self._ring(was, commit, taking)
+        return Committed(version=version, now=self.now, ring=ring, woke=self._woke(commit))
 
     def _nobody(self, commit: Commit) -> _Standing:
         """Return how a session stands that has no row: it was never opened, or it was removed after its end."""
@@ -192,7 +199,15 @@ class Batch:
         version = commit.expected + len(commit.events)
         place = (row.stage, version, row.updated_at, *keys, commit.state)
         if not was.n:
-            filed = (commit.session_id, row.task_id, row.task_name, row.key, row.plan, row.opened_at)
+            filed = (
+                commit.session_id,
+                row.task_id,
+                row.task_name,
+                row.key,
+                row.plan,
+                row.opened_at,
+                row.parent,
+            )
             self._row(sql.OPEN_SESSION, (*filed, *place, row.status, n))
             return
         if row.status == was.status:
@@ -283,6 +298,15 @@ class Batch:
                 self.bells.ring(role)
                 rung.append(role)
         return rung
+
+    def _woke(self, commit: Commit) -> list[str]:
+        """Write what the commit says of joins; return those that must be looked at by it."""
+        woke: list[str] = []
+        if commit.join is not None and self._joins.put(commit.join):
+            woke.append(commit.join.join_id)
+        if commit.join_row is not None and self._joins.mark(commit.join_row):
+            woke.append(commit.join_row.join_id)
+        return woke
 
     def _ready(self, role: str) -> bool:
         return bool(self._cursor.execute(sql.READY, {"role": role, "now": self.now}).fetchone()[0])

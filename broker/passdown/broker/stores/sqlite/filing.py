@@ -1,11 +1,12 @@
-"""Writing what belongs to no session's commit: documents, quarantined messages, counts, what was told, removal."""
+"""Writing what belongs to no session's commit: documents, quarantined messages, counts, pages, what was told and seen, removal."""
 
 import sqlite3
 from typing import assert_never
 
 from passdown.broker.stores import base
 from passdown.broker.stores.base import Count, Documents, Drop, Put, Quarantine, Remove, Told
-from passdown.broker.stores.sqlite import removal
+from passdown.broker.stores.joining import JoinSeen, Page
+from passdown.broker.stores.sqlite import joins, removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.contracts.codec import encode
@@ -29,6 +30,11 @@ def put(batch: Batch, what: Put) -> None:
             _told(db, what, batch.now)
         case Remove():
             _remove(db, what, batch.now)
+        case JoinSeen():
+            joins.seen(db, what)
+        case Page():
+            db.execute(sql.PUT_PAGE, (what.session_id, what.name, what.number, what.body))
+            db.execute(removal.NOTE_UNOPENED, (what.session_id, batch.now))
         case _:
             assert_never(what)
 
@@ -49,6 +55,8 @@ def _remove(db: sqlite3.Connection, what: Remove, now: int) -> None:
     (n,) = found
     kept = (what.session_id, what.status, now + what.keep_ms, what.keep_ms, n)
     db.execute(removal.KEEP_OPENING, kept)
+    for statement in removal.REMOVE_BESIDE:
+        db.execute(statement, (what.session_id,))
     for statement in removal.REMOVE:
         db.execute(statement, (n,))
 

@@ -4,7 +4,7 @@ import sqlite3
 from typing import Any, assert_never
 
 from passdown.broker.stores import base, queries
-from passdown.broker.stores.sqlite import removal
+from passdown.broker.stores.sqlite import joins, removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.packed import split_events
 
@@ -62,32 +62,33 @@ def find(db: sqlite3.Connection, query: queries.Query, now: int) -> queries.Foun
             return _queues(db, now)
         case queries.FindCatalog():
             return _catalog(db)
-        case queries.FindDocument():
-            return _one(db.execute(sql.DOCUMENT, (query.digest,)).fetchone())
-        case queries.FindPack():
-            return _one(db.execute(sql.PACK, (query.session_id, query.step, query.attempt)).fetchone())
+        case queries.FindDocument() | queries.FindPack() | queries.FindPage():
+            return _body(db, query)
         case queries.FindBeside():
             return _beside(db, query.session_id, now)
         case queries.FindQuarantine():
             return _quarantined(db, query)
+        case queries.FindJoin() | queries.FindRows():
+            return joins.find(db, query)
         case _:
             assert_never(query)
 
 
 def _sessions(db: sqlite3.Connection, query: queries.FindSessions) -> list[queries.SessionRow]:
     """Newest first; those opened in the same millisecond in the order in which they were written."""
-    wheres: list[str] = []
+    # The indexes have no branches, and serve only who says that none is sought, on both sides of an OR.
+    wheres = ["s.parent = ''"]
     values: list[object] = []
     # A plus keeps SQLite from an index: a task has the fewest sessions, and the statuses that people look for
     # have fewer than a plan.
     if query.task is not None:
-        wheres.append("(s.task_id = ? OR s.task_name = ?)")
+        wheres.append("((s.task_id = ? AND s.parent = '') OR (s.task_name = ? AND s.parent = ''))")
         values += [query.task, query.task]
     if query.status is not None:
-        wheres.append("+s.status = ?" if wheres else "s.status = ?")
+        wheres.append("+s.status = ?" if values else "s.status = ?")
         values.append(query.status)
     if query.plan is not None:
-        wheres.append("+s.plan = ?" if wheres else "s.plan = ?")
+        wheres.append("+s.plan = ?" if values else "s.plan = ?")
         values.append(query.plan)
     if query.before is not None:
         place = db.execute(sql.SESSION_PLACE, (query.before,)).fetchone()
@@ -95,15 +96,15 @@ def _sessions(db: sqlite3.Connection, query: queries.FindSessions) -> list[queri
             return []
         wheres.append("(s.opened_at, s.n) < (?, ?)")
         values += place
-    where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
     rows = db.execute(
-        f"{sql.SESSION_ROW} {where} ORDER BY s.opened_at DESC, s.n DESC LIMIT ?", [*values, query.limit]
+        f"{sql.SESSION_ROW} WHERE {' AND '.join(wheres)} ORDER BY s.opened_at DESC, s.n DESC LIMIT ?",
+        [*values, query.limit],
     )
     return [_session_row(row) for row in rows]
 
 
 def _session_row(row: Any) -> queries.SessionRow:
-    return queries.SessionRow(**dict(zip(queries.SessionRow.__struct_fields__, row, strict=True)))
+    return queries.SessionRow(**dict(zip(queries.SessionRow.__struct_fields__[:-1], row, strict=True)))
 
 
 def _tickets(db: sqlite3.Connection, query: queries.FindTickets) -> list[queries.TicketRow]:
@@ -163,5 +164,16 @@ def _quarantined(db: sqlite3.Connection, query: queries.FindQuarantine) -> list[
     return [queries.QuarantineRow(id=id_, at=at, source=s, reason=r, body=b) for id_, at, s, r, b in rows]
 
 
-def _one(row: Any) -> bytes | None:
+def _body(
+    db: sqlite3.Connection, query: queries.FindDocument | queries.FindPack | queries.FindPage
+) -> bytes | None:
+    match query:
+        case queries.FindDocument():
+            row = db.execute(sql.DOCUMENT, (query.digest,)).fetchone()
+        case queries.FindPack():
+            row = db.execute(sql.PACK, (query.session_id, query.step, query.attempt)).fetchone()
+        case queries.FindPage():
+            row = db.execute(sql.PAGE, (query.session_id, query.name, query.number)).fetchone()
+        case _:
+            assert_never(query)
     return None if row is None else row[0]

@@ -14,6 +14,9 @@ What a commit costs is the pages that it writes, so:
   index; ``leases`` and ``reservations`` are as small as what runs at this moment, and are read whole.
 * ``telling`` has a row for each session of which something is still to be told; up to where it was told
   stands in the session's own row.
+* Branches, of which one fan-out may open a hundred thousand, are in none of the indexes by which people look for
+  sessions.
+* ``joins`` has a small row for each join, with its rows in ``join_rows`` counted by outcome.
 """
 
 import sqlite3
@@ -209,8 +212,73 @@ _SECOND = (
     "INSERT INTO meta SELECT 'quarantined', coalesce(max(id), 0) FROM quarantine",
 )
 
+_THIRD = (
+    # The session whose fan-out opened this one; the branches are left out of what people look for.
+    "ALTER TABLE sessions ADD COLUMN parent TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX sessions_by_age",
+    "DROP INDEX sessions_by_status",
+    "DROP INDEX sessions_by_plan",
+    "DROP INDEX sessions_by_task",
+    "DROP INDEX sessions_by_task_name",
+    "DROP INDEX sessions_by_end",
+    "CREATE INDEX sessions_by_age ON sessions (opened_at) WHERE parent = ''",
+    "CREATE INDEX sessions_by_status ON sessions (status, opened_at) WHERE parent = ''",
+    "CREATE INDEX sessions_by_plan ON sessions (plan, opened_at) WHERE parent = ''",
+    "CREATE INDEX sessions_by_task ON sessions (task_id, opened_at) WHERE parent = ''",
+    "CREATE INDEX sessions_by_task_name ON sessions (task_name, opened_at) WHERE parent = ''",
+    """
+    CREATE INDEX sessions_by_end ON sessions (updated_at)
+    WHERE status IN ('cancelled', 'done', 'expired', 'failed', 'refused') AND parent = ''
+    """,
+    # `counts` ({outcome: number}) is of the rows in `join_rows`, of which `version` were written so far. `check_at` is
+    # when a join that was woken is handed out (NULL: it was not, or somebody looked).
+    """
+    CREATE TABLE joins (
+        j INTEGER PRIMARY KEY,
+        session_id TEXT NOT NULL,
+        join_id TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        rewrites INTEGER NOT NULL,
+        closed_at INTEGER,
+        check_at INTEGER,
+        reserved_until INTEGER NOT NULL,
+        counts BLOB NOT NULL,
+        wakes BLOB NOT NULL,
+        UNIQUE (session_id, join_id)
+    ) STRICT
+    """,
+    "CREATE INDEX joins_by_check ON joins (check_at) WHERE check_at IS NOT NULL",
+    # `written` is the version of the join that the row made.
+    """
+    CREATE TABLE join_rows (
+        j INTEGER NOT NULL,
+        place INTEGER NOT NULL,
+        branch TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        written INTEGER NOT NULL,
+        about BLOB NOT NULL,
+        PRIMARY KEY (j, place)
+    ) STRICT, WITHOUT ROWID
+    """,
+    # Of lists that are too long for a session's inputs. They may come before their session.
+    """
+    CREATE TABLE pages (
+        session_id TEXT NOT NULL,
+        name TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (session_id, name, number)
+    ) STRICT
+    """,
+    # Sessions of which pages came before they were opened, by when the last one did: of those that are still not
+    # there a day later the pages are forgotten.
+    "CREATE TABLE unopened (session_id TEXT PRIMARY KEY, put_at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+    "CREATE INDEX unopened_by_time ON unopened (put_at)",
+)
+
 #: Migration i leads from version i to i + 1. A released one is never changed; a new one is added.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
 VERSION = len(MIGRATIONS)
 
 _IDENTITY = """

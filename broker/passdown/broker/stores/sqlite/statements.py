@@ -24,9 +24,9 @@ WHERE s.session_id = :session_id
 LAST_NUMBER = "SELECT coalesce(max(n), 0) FROM sessions"
 
 OPEN_SESSION = """
-INSERT INTO sessions (session_id, task_id, task_name, key, plan, opened_at,
+INSERT INTO sessions (session_id, task_id, task_name, key, plan, opened_at, parent,
                       stage, version, updated_at, queued_role, queued_score, dues, state, status, n)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 #: Most commits: no indexed column is named, so no index is written.
@@ -194,10 +194,12 @@ RESERVE_DUE = "UPDATE dues SET reserved_until = ? WHERE due_at = ? AND n = ? AND
 
 RESERVE_LEASE = "UPDATE leases SET reserved_until = ? WHERE n = ?"
 
-#: When the next due entry or lease comes up that is not due yet.
+#: When the next due entry, join or lease comes up that is not due yet.
 NEXT_DUE = """
 SELECT min(at) FROM (
     SELECT min(due_at) AS at FROM dues WHERE due_at > :now
+    UNION ALL
+    SELECT min(check_at) FROM joins WHERE check_at > :now
     UNION ALL
     SELECT min(runs_out) FROM leases WHERE runs_out > :now AND standing <> 'told'
 )
@@ -247,6 +249,8 @@ SELECT
     (SELECT min(at) FROM (
         SELECT min(due_at) AS at FROM dues
         UNION ALL
+        SELECT min(check_at) FROM joins WHERE check_at IS NOT NULL
+        UNION ALL
         SELECT min(runs_out) FROM leases WHERE standing <> 'told'
     )),
     (SELECT count(*) FROM telling)
@@ -271,7 +275,10 @@ STEPPED_BACK = (
     "UPDATE queue SET free_at = :now + wait_ms WHERE free_at > :now + wait_ms",
     "UPDATE bells SET rung_until = 0 WHERE rung_until > :now",
     "UPDATE telling SET due_at = :now WHERE due_at > :now",
+    "UPDATE joins SET check_at = :now WHERE check_at > :now",
+    "UPDATE joins SET reserved_until = 0 WHERE check_at IS NOT NULL AND reserved_until > :now",
     "UPDATE removed SET until = :now + length_ms WHERE until > :now + length_ms",
+    "UPDATE unopened SET put_at = :now WHERE put_at > :now",
     # What was queued before the step stays before what is queued after it.
     """
     UPDATE sessions SET queued_score = queued_score - :back WHERE n IN (SELECT n FROM queue WHERE queued_at > :now)
@@ -317,6 +324,8 @@ COUNT = """
 INSERT INTO counts (session_id, name, count) VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET count = count + 1
 """
 
+PUT_PAGE = "INSERT OR REPLACE INTO pages (session_id, name, number, body) VALUES (?, ?, ?, ?)"
+
 # -- what is read ------------------------------------------------------------------------------------------
 
 #: One row always. → catalog, state, version, command digest, reply
@@ -333,7 +342,7 @@ SELECT c.version, c.events FROM sessions s JOIN log c ON c.n = s.n
 WHERE s.session_id = ? AND c.version > ? AND c.events <> x'' ORDER BY c.version LIMIT ?
 """
 
-#: The columns of a SessionRow, in its order.
+#: The columns of a SessionRow, in its order, but the last: whoever is found by these has no parent.
 SESSION_ROW = """
 SELECT s.session_id, s.task_id, s.task_name, s.key, s.plan, s.stage, s.status, s.version, s.opened_at, s.updated_at
 FROM sessions s
@@ -359,6 +368,8 @@ RUNNING = "SELECT role, count(*) FROM leases WHERE standing <> 'told' GROUP BY r
 CURRENT = "SELECT kind, name, digest FROM current"
 
 DOCUMENT = "SELECT body FROM documents WHERE digest = ?"
+
+PAGE = "SELECT body FROM pages WHERE session_id = ? AND name = ? AND number = ?"
 
 PACK = """
 SELECT c.pack FROM sessions s JOIN log c ON c.n = s.n

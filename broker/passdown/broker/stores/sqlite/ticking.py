@@ -1,4 +1,4 @@
-"""Leases and due entries: keeping them, handing out what ran out, and the steps of the clock.
+"""Leases, due entries and checks of joins: keeping them, handing out what ran out, and the steps of the clock.
 
 The tick tells by its monotonic clock how long ago it asked last. What the store's clock went ahead beyond
 that is a jump, and leases that were set before it are postponed by it. The database keeps when any tick
@@ -14,7 +14,8 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from passdown.broker.stores.base import DueNow, DueRequest, Dues, Renewal, ToTell, Verdict
-from passdown.broker.stores.sqlite import removal
+from passdown.broker.stores.joining import PAGES_WAIT_MS
+from passdown.broker.stores.sqlite import joins, removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.packed import decode_dues
@@ -27,6 +28,8 @@ MARK_MS = 1_000
 MOST_NEXT_MS = 60_000
 #: How many sessions that were removed long ago one ask forgets at most.
 MOST_FORGOTTEN = 1_000
+#: How many pages of sessions that were never opened, each some hundred KiB: SQLite reads what it lets go of.
+MOST_PAGES = 100
 
 
 class Asked(NamedTuple):
@@ -57,13 +60,26 @@ def due(batch: Batch, request: DueRequest, elapsed: int | None, last: Asked | No
     now = batch.now
     tell, more = _reserve_telling(db, request, now)
     jump, asked = _check_clock(db, now, elapsed, last)
-    if db.execute(sql.ANY_TOLD, (now,)).fetchone()[0]:
-        db.execute(sql.FORGET_TOLD, (now,))
-    db.execute(removal.FORGET_REMOVED, (now, MOST_FORGOTTEN))
+    more = _forget(db, now) or more
     entries, next_at = _reserve(db, request, now)
     ring, ready_at = _ring(batch, db)
     next_ms = 0 if more else max(0, min(MOST_NEXT_MS, next_at - now, ready_at - now))
     return Dues(entries=entries, ring=ring, now=now, next_ms=next_ms, postponed_ms=jump, tell=tell), asked
+
+
+def _forget(db: sqlite3.Connection, now: int) -> bool:
+    """Forget what nobody needs any more; return whether there are more pages to forget."""
+    if db.execute(sql.ANY_TOLD, (now,)).fetchone()[0]:
+        db.execute(sql.FORGET_TOLD, (now,))
+    db.execute(removal.FORGET_REMOVED, (now, MOST_FORGOTTEN))
+    unopened = db.execute(removal.UNOPENED, (now - PAGES_WAIT_MS, MOST_FORGOTTEN)).fetchall()
+    left = MOST_PAGES
+    for (session_id,) in unopened:
+        left -= db.execute(removal.FORGET_PAGES, (session_id, left)).rowcount
+        if not left:
+            return True
+        db.execute(removal.FORGET_UNOPENED, (session_id,))
+    return len(unopened) == MOST_FORGOTTEN
 
 
 def _renew(db: sqlite3.Connection, one: Renewal, now: int) -> Verdict:
@@ -82,14 +98,17 @@ def _renew(db: sqlite3.Connection, one: Renewal, now: int) -> Verdict:
 def _reserve(db: sqlite3.Connection, request: DueRequest, now: int) -> tuple[list[DueNow], int]:
     """Reserve what is due, in order of time; return it, and when to look again (store milliseconds)."""
     seen = {"now": now, "limit": request.limit + 1}
-    rows: list[Any] = db.execute(sql.DUE_NOW, seen).fetchall() + db.execute(sql.RAN_OUT, seen).fetchall()
+    rows: list[Any] = []
+    for statement in (sql.DUE_NOW, sql.RAN_OUT, joins.DUE_NOW):
+        rows += db.execute(statement, seen)
     rows.sort(key=lambda row: row[5])
     chosen = rows[: request.limit]
     until = now + request.reserve_ms
-    leases = [(until, row[0]) for row in chosen if row[2] == "lease"]
-    dues = [(until, row[5], row[0], row[2], row[3]) for row in chosen if row[2] != "lease"]
-    if leases:
-        db.executemany(sql.RESERVE_LEASE, leases)
+    for kind, statement in (("lease", sql.RESERVE_LEASE), ("join", joins.RESERVE)):
+        reserved = [(until, row[0]) for row in chosen if row[2] == kind]
+        if reserved:
+            db.executemany(statement, reserved)
+    dues = [(until, row[5], row[0], row[2], row[3]) for row in chosen if row[2] not in ("lease", "join")]
     if dues:
         db.executemany(sql.RESERVE_DUE, dues)
     entries = [DueNow(session_id=row[1], kind=row[2], subject=row[3], at=row[4]) for row in chosen]

@@ -1,29 +1,74 @@
 #!lua
 -- Atomic steps of sessions, one after the other and each by itself. → {answers as MessagePack, reply …}; an answer is
--- {'c', version, now, role to ring for …}, {'r', number of its reply}, {'s', version, clash} or {'f', waiting}
+-- {'c', version, now, role to ring for …}, {'w', version, now, {join to look at …}, role to ring for …},
+-- {'r', number of its reply}, {'s', version, clash} or {'f', waiting}
 --
 -- They are not written where the memory is full: they make logs longer.
 -- ARGV[4] and on, of each step: the digest of the command's content, state, reply, row, what it is found by, the pack
--- (empty: none), what stands for the event before (empty: any) and for the last one, and the events.
--- At most: 50 steps; of each 1000 events, 1000 due entries, 1000 tickets. One that is of another form has all
--- refused. There are many in one call, for what a call costs by itself is half of what a step costs.
+-- (empty: none), what stands for the event before (empty: any) and for the last one, the events, and the mark of its
+-- row in a join, if it has one.
+-- At most: 50 steps; of each 1000 events, 1000 due entries, 1000 tickets, one join with 20 wakes of 20 outcomes, and one
+-- row in a join. One that is of another form has all refused. There are many in one call, for what a call costs by
+-- itself is half of what a step costs.
 
 local steps = cmsgpack.unpack(ARGV[3])
 
 -- The step that is looked at.
 local session_id, command, expected, catalog, ended, task, opened_at, changed_at
 local events, queue, lease, dues, tickets, tell, taking, room
+-- False, or what it writes of joins: {its own {id, wakes, closed on (-1: it is not), rewrites seen} or false, the row of
+-- a branch {id of the join, place, outcome} or false}.
+local joins
 local digest, state, reply, row, filed, pack, prev, tip, first_event
 
 local function look_at(c, at)
   session_id, command, expected, catalog, ended, task, opened_at, changed_at = unpack(c, 1, 8)
-  events, queue, lease, dues, tickets, tell, taking, room = unpack(c, 9, 16)
+  events, queue, lease, dues, tickets, tell, taking, room, joins = unpack(c, 9, 17)
   digest, state, reply, row, filed, pack, prev, tip = unpack(ARGV, at, at + 7)
   first_event = at + 8
 end
 
+-- Return the mark of the row that a step writes in a join, which stands behind its events, or nil.
+local function mark_of_row()
+  return joins and joins[2] and ARGV[first_event + events]
+end
+
+local function fault_of_wakes(wakes)
+  if type(wakes) ~= 'table' or #wakes > 20 then
+    return 'more than 20 wakes'
+  end
+  for _, wake in ipairs(wakes) do
+    if type(wake) ~= 'table' or #wake > 21 or not natural(wake[1]) or not words(unpack(wake, 2)) then
+      return 'a wake of another form'
+    end
+  end
+  return nil
+end
+
+local function fault_of_joins()
+  if type(joins) ~= 'table' or #joins ~= 2 then
+    return 'joins of another form'
+  end
+  local put, row_of = joins[1], joins[2]
+  if put then
+    if type(put) ~= 'table' or #put ~= 4 or not words(put[1]) or session_of(put[1]) ~= session_id
+        or not (whole(put[3]) and put[3] >= -1 and natural(put[4])) then
+      return 'a join of another form'
+    end
+    local wrong = fault_of_wakes(put[2])
+    if wrong then
+      return wrong
+    end
+  end
+  if row_of and (type(row_of) ~= 'table' or #row_of ~= 3 or not (words(row_of[1], row_of[3]) and natural(row_of[2]))
+      or #row_of[3] > 255 or #(mark_of_row() or '') <= 16) then
+    return 'a row of another form'
+  end
+  return nil
+end
+
 local function fault(c)
-  if #c ~= 16 or not words(session_id, command, task, taking, tip) then
+  if #c ~= 17 or not words(session_id, command, task, taking, tip) then
     return 'a commit of another form'
   end
   if #digest ~= 16 or #filed ~= 24 or #tip ~= 8 or (#prev ~= 8 and prev ~= '') or session_id == '' then
@@ -75,7 +120,12 @@ local function fault(c)
       end
     end
   end
-  return nil
+  return joins and fault_of_joins() or nil
+end
+
+-- Return where the texts of the next step begin.
+local function next_step()
+  return first_event + events + (joins and joins[2] and 1 or 0)
 end
 
 local function fault_of_any()
@@ -92,7 +142,7 @@ local function fault_of_any()
     if wrong then
       return wrong
     end
-    at = first_event + events
+    at = next_step()
   end
   return #ARGV ~= at - 1 and 'another number of events' or nil
 end
@@ -125,6 +175,29 @@ local function left_of_it()
   return left and cmsgpack.unpack(left)
 end
 
+-- Return the record of a join; one that is new where there is none.
+local function record_of(join_id)
+  local kept = call('HGET', key_of_join(join_id), 'h')
+  if not kept then
+    return {id = join_id, new = true, version = 0, rewrites = 0, closed = 0, counts = {}, wakes = {}}
+  end
+  local record, rest = {id = join_id}, 1
+  record.version, record.rewrites, record.closed, rest = struct.unpack(JOIN, kept)
+  record.counts, record.wakes = unpack(cmsgpack.unpack(string.sub(kept, rest)))
+  return record
+end
+
+-- Return whether what is decided about a join rests on rows that are no longer as they were, or it is closed already
+-- in another way.
+local function is_outdated(put)
+  local upto, rewrites = put[3], put[4]
+  if upto < 0 then
+    return false
+  end
+  local record = record_of(put[1])
+  return record.rewrites ~= rewrites or record.version < upto or (record.closed > 0 and record.closed ~= upto + 1)
+end
+
 -- Return what is answered to a step that is not to be written, or nil.
 local function compare()
   key = BASE .. 'session:' .. session_id
@@ -148,6 +221,9 @@ local function compare()
     return {'s', version, 1}
   end
   if version ~= expected or (head and prev ~= '' and prev ~= head.tip) or not is_current() then
+    return {'s', version, 0}
+  end
+  if joins and joins[1] and is_outdated(joins[1]) then
     return {'s', version, 0}
   end
   if room > 0 and expected == 0 and type(queue) == 'table' then
@@ -348,6 +424,101 @@ local function file()
   end
 end
 
+local function is_woken(record)
+  for _, wake in ipairs(record.wakes) do
+    local rows = 0
+    for i = 2, #wake do
+      rows = rows + (record.counts[wake[i]] or 0)
+    end
+    if rows >= wake[1] then
+      return true
+    end
+  end
+  return false
+end
+
+-- Let a join be looked at after a moment, unless that is about to happen anyway.
+local function look_soon(join_id)
+  local look = look_of(join_id)
+  if not call('ZSCORE', BASE .. 'handed', look) then
+    call('ZADD', BASE .. 'dues', 'NX', now + WOKEN_MS, look)
+  end
+end
+
+local function head_of_join(record)
+  return struct.pack(JOIN, record.version, record.rewrites, record.closed)
+    .. cmsgpack.pack({record.counts, record.wakes})
+end
+
+-- Write what a parent says of its join; return whether it must be looked at by that.
+local function put_join(put)
+  local record = record_of(put[1])
+  if record.new then
+    call('RPUSH', BASE .. 'joins:' .. session_id, record.id)
+  else
+    record.version = record.version + 1
+  end
+  record.wakes = put[2]
+  if put[3] >= 0 then
+    record.closed = put[3] + 1
+  end
+  call('HSET', key_of_join(record.id), 'h', head_of_join(record))
+  if is_woken(record) then
+    look_soon(record.id)
+    return true
+  end
+  drop_look(record.id)
+  return false
+end
+
+local function count_rows(record, outcome, more)
+  local rows = (record.counts[outcome] or 0) + more
+  record.counts[outcome] = rows > 0 and rows or nil
+end
+
+-- Write a row; return whether its join must be looked at by that. One of a join that there is not is left out, and so
+-- is one that says nothing new, or comes after the join was closed on the one that stands there and has ended.
+local function put_row(row_of, mark)
+  local record = record_of(row_of[1])
+  if record.new then
+    return false
+  end
+  local of_join, place, outcome, about = key_of_join(record.id), text(row_of[2]), row_of[3], string.sub(mark, 1, 16)
+  local before = call('HGET', of_join, place)
+  if before then
+    local order, about_before, outcome_before = struct.unpack('>I6c16Bc0', before)
+    local stays = order < record.closed and not UNENDED[outcome_before]
+    if stays or (outcome == outcome_before and about == about_before) then
+      return false
+    end
+    count_rows(record, outcome_before, -1)
+    if not UNENDED[outcome_before] then
+      record.rewrites = record.rewrites + 1
+    end
+  end
+  record.version = record.version + 1
+  count_rows(record, outcome, 1)
+  local kept = struct.pack('>I6', record.version) .. about .. string.char(#outcome) .. outcome .. string.sub(mark, 17)
+  call('HSET', of_join, place, kept, 'h', head_of_join(record))
+  if is_woken(record) then
+    look_soon(record.id)
+    return true
+  end
+  return false
+end
+
+-- Write what a step says of joins; return those that must be looked at by that.
+local function write_joins()
+  local woke = {}
+  if joins[1] and put_join(joins[1]) then
+    woke[1] = joins[1][1]
+  end
+  if joins[2] and put_row(joins[2], mark_of_row()) then
+    woke[#woke + 1] = joins[2][1]
+  end
+  return woke
+end
+
 local function write()
   if queue ~= '' then
     if old_queue then
@@ -393,7 +564,7 @@ local function note_end()
   local queued = type(queue) == 'table' or (queue == '' and old_queue)
   local claimed = type(lease) == 'table' or (old_lease and old_lease[4] ~= 'told' and lease ~= 'end')
   if head.ended == 1 and not queued and not claimed and #old_dues == 0 and #old_tickets == 0
-      and head.told >= head.upto then
+      and head.told >= head.upto and filed ~= UNFILED then
     call('ZADD', BASE .. 'ended', changed_at, session_id)
   elseif old_head and old_head.ended == 1 then
     call('ZREM', BASE .. 'ended', session_id)
@@ -434,13 +605,18 @@ end
 local answers, at = {}, 4
 for i, c in ipairs(steps) do
   look_at(c, at)
-  at = first_event + events
+  at = next_step()
   local answer = compare()
   if not answer then
     prepare()
     write()
     note_end()
-    answer = {'c', head.version, now}
+    local woke = joins and write_joins()
+    if woke and #woke > 0 then
+      answer = {'w', head.version, now, woke}
+    else
+      answer = {'c', head.version, now}
+    end
     ring_all(answer)
   end
   answers[i] = answer

@@ -138,8 +138,17 @@ local function place_of(head, which, session_id)
     .. struct.pack('>I6I5', head.opened_at, head.n) .. session_id
 end
 
+-- What a branch is found by: nothing, neither while it runs nor when it ended.
+local UNFILED = string.rep('\0', 24)
+
 local function same_filed(one, other, which)
   return string.sub(one.filed, which * 6 - 5, which * 6) == string.sub(other.filed, which * 6 - 5, which * 6)
+end
+
+-- Return whether a session ended and nothing of it is open, by its head and what stands in `q`, `l`, `d` and `t`.
+local function is_over(head, queue, lease, dues, tickets)
+  local claimed = lease and cmsgpack.unpack(lease)[4] ~= 'told'
+  return head.ended == 1 and head.told >= head.upto and not (queue or claimed or dues or tickets)
 end
 
 local function due_member(session_id, due)

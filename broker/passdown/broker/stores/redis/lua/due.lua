@@ -4,8 +4,8 @@
 --    {session id, kind, subject, at, due at …}, {session id, after, upto, due at …}, {role …}}
 --
 -- At most 1000 entries, 1000 to be told; in one go no more than 500 leases are postponed, 500 packs put back
--- into their queues, 200 roles looked at, and 500 claims that are over and 500 removed sessions forgotten. What is
--- left over is due at once.
+-- into their queues, 200 roles looked at, and 500 claims that are over, 500 removed sessions and the pages of 500
+-- that were never opened forgotten (beside, by UNLINK, however many they are). What is left over is due at once.
 --
 -- It is done though the memory is full: it moves what is there, and forgets.
 
@@ -121,6 +121,12 @@ local function forget_removed(session_id)
   call('HDEL', BASE .. 'gone', session_id)
 end
 
+local function forget_pages(session_id)
+  if call('EXISTS', BASE .. 'session:' .. session_id) == 0 then
+    call('UNLINK', BASE .. 'pages:' .. session_id)
+  end
+end
+
 -- -- leases and due entries ----------------------------------------------------------------------------------
 
 -- Put back what a tick was handed and has not dealt with in its time.
@@ -179,6 +185,9 @@ local function hand_out(one)
   local kind, at, subject = 'lease', '0', claim_id
   if member then
     kind, at, subject = string.match(member, '%z([^%z]*)%z([^%z]*)%z(.*)$', #session_id + 1)
+    if at == '' then
+      at = version_of_join(subject)
+    end
   end
   call('ZREM', BASE .. (member and 'dues' or 'leases'), member or session_id)
   call('ZADD', BASE .. 'handed', text(now + reserve_ms), member or session_id)
@@ -258,6 +267,7 @@ if ticks == 1 then
   jump, postponed = check_clock()
   forget(BASE .. 'over', forget_claim)
   forget(BASE .. 'forget', forget_removed)
+  forget(BASE .. 'unopened', forget_pages)
   reserve()
   ring()
 end

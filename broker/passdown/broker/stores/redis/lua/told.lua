@@ -27,8 +27,7 @@ if head.told < head.upto then
   return 1
 end
 call('ZREM', BASE .. 'tell', session_id)
-local claimed = got[3] and cmsgpack.unpack(got[3])[4] ~= 'told'
-if head.ended == 1 and not got[2] and not claimed and not got[4] and not got[5] then
+if head.filed ~= UNFILED and is_over(head, got[2], got[3], got[4], got[5]) then
   call('ZADD', BASE .. 'ended', text(head.changed_at), session_id)
 end
 return 1
