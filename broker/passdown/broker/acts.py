@@ -3,10 +3,12 @@
 import time
 from typing import NamedTuple
 
+from passdown.broker.core.join import Facts
 from passdown.broker.core.state import State
 from passdown.broker.stores.base import Taken, TakeRequest
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import decode, digest_of
+from passdown.contracts.errors import Fenced, QueueFull, Unavailable
 from passdown.contracts.replies import Reply
 
 
@@ -37,12 +39,16 @@ class Done(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A command for `Controller.run_all`; ``held`` is the session as it was last seen."""
+    """A command for `Controller.run_all`; ``held`` is the session as it was last seen.
+
+    ``facts``: what was read of the join that it is about, after ``held`` was.
+    """
 
     session_id: str
     body: cmd.Body
     by: str
     held: Held | None
+    facts: Facts | None = None
 
 
 def held_of(state: bytes | None, now: int, catalog: int, removed: str = "") -> Held:
@@ -54,17 +60,36 @@ def held_of(state: bytes | None, now: int, catalog: int, removed: str = "") -> H
 class Act:
     """A command to carry out, how it is known, and the take that goes with it until it has brought something."""
 
-    def __init__(self, session_id: str, body: cmd.Body, by: str, take: TakeRequest | None) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        body: cmd.Body,
+        by: str,
+        take: TakeRequest | None,
+        facts: Facts | None = None,
+        facts_at: int = -1,
+    ) -> None:
+        """`facts` were read after the session was, when that stood at version `facts_at`."""
         self.session_id = session_id
         self.body = body
         self.by = by
         self.id = cmd.command_id(session_id, body, by)
         self.digest = digest_of(body)
         self.take = take
+        self._facts = facts
+        self._facts_at = facts_at
         self.role = take.role if take else ""
         #: How many registrations the last decision on it knew of.
         self.catalog = 0
         self.taken: Taken | None = None
+
+    def facts_on(self, state: State | None) -> Facts | None:
+        """Return what is known of the join that the act is about; None where it must be read, or read anew."""
+        return self._facts if state is not None and state.seq == self._facts_at else None
+
+    def forget_facts(self) -> None:
+        """Have the join read anew: what was decided on it did not hold."""
+        self._facts = None
 
     def keep(self, taken: Taken | None) -> None:
         """Keep what a commit took along, also where the commit itself did not hold: it is reserved for us."""
@@ -72,3 +97,36 @@ class Act:
             self.taken = taken
             if taken.packs:
                 self.take = None
+
+
+def act_of(ask: Ask) -> Act:
+    """Return what is asked as an act that takes nothing along."""
+    state = ask.held.state if ask.held else None
+    return Act(ask.session_id, ask.body, ask.by, None, ask.facts, state.seq if state else -1)
+
+
+def name_of(session_id: str) -> str:
+    """Return what an error calls a session that is unavailable."""
+    return f"session {session_id}"
+
+
+def is_away(answer: object, session_id: str) -> bool:
+    """Whether what came of a command says that the store is away for all, and not for this session or its role only."""
+    if not isinstance(answer, Unavailable) or isinstance(answer, QueueFull):
+        return False
+    return answer.what != name_of(session_id)
+
+
+def require_still_held(body: cmd.Claim | cmd.Intend, state: State | None) -> None:
+    """What was allowed once, in a reply that was lost, holds as long as its claim (rule 3).
+
+    The worker may ask again long after: its lease ran out, and another attempt or a person has settled the
+    effect since. Raises Fenced.
+    """
+    claim = state.claim if state else None
+    effect = state.effect(body.effect_id) if state and isinstance(body, cmd.Intend) else None
+    if state is None or claim is None or claim.claim_id != body.fence.claim_id:
+        now = f"{state.step}/{state.attempt}" if state else "none"
+        raise Fenced(str(body.fence), now, "it held when this was asked first, and its claim is over since")
+    if effect is not None and effect.status != "intended":
+        raise Fenced(str(body.fence), str(body.fence), f"that write was allowed once, and is {effect.status}")

@@ -11,6 +11,8 @@ from passdown.broker.aside import aside
 from passdown.broker.backoff import backoff
 from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT, Controller
 from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
+from passdown.broker.joins.followups import FollowUps
+from passdown.broker.joins.service import JoinService
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.redis import RedisStore
 from passdown.broker.stores.sqlite import SqliteStore
@@ -104,6 +106,7 @@ def compose(
     store = open_store(store_url, clock=clock)
     doorbell = open_doorbell(transport)
     controller = Controller(store, doorbell, patience_s=patience_s, events_to=events, queue_limit=queue_limit)
+    controller.afterwards = FollowUps(JoinService(controller))
     return App(store, transport, doorbell, controller, accept_effect_loss)
 
 

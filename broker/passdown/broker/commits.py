@@ -4,9 +4,12 @@ from typing import Literal
 
 from passdown.broker.core.decide import dues
 from passdown.broker.core.given import Decision, DueAt
-from passdown.broker.core.state import TERMINAL, Issued, State
+from passdown.broker.core.join import Mark, Waking
+from passdown.broker.core.parts import Issued
+from passdown.broker.core.state import TERMINAL, State
 from passdown.broker.core.telling import to_tell
 from passdown.broker.stores.base import Commit, DueEntry, Enqueue, Lease
+from passdown.broker.stores.joining import JoinClose, JoinPut, JoinRow, Wake
 from passdown.broker.stores.queries import SessionRow, TicketRow
 from passdown.contracts.codec import encode
 from passdown.contracts.push import pushed
@@ -23,11 +26,13 @@ def commit_of(
     catalog: int,
     *,
     room: int = 0,
+    left_ms: int = 0,
 ) -> Commit:
     """Return the atomic step that records a decision on the state `before`: what differs from it afterwards.
 
     `catalog` counts the registrations that the decision knew of; `room` is how many packs may wait for a role
-    before no new session may add one (0: no limit).
+    before no new session may add one (0: no limit); `left_ms` how long what is due about branches is left to whoever
+    commits (milliseconds).
     """
     after = decision.state
     if after is None:
@@ -43,12 +48,14 @@ def commit_of(
         row=_row(after),
         reply=encode(decision.reply),
         queue=_queue(before, after, decision.pack),
-        dues=_due_entries(before, after),
+        dues=_due_entries(before, after, left_ms),
         tickets=_ticket_rows(after) if after.tickets != (before.tickets if before else []) else None,
         lease=_lease(before, after),
         # A session is opened with the plan that is the newest by then, also where it begins with a person.
         catalog=catalog if decision.pack is not None or before is None else None,
         tell=to_tell(before, after),
+        join=_join(decision.waking),
+        join_row=_join_row(after, decision.mark),
         room=0 if before else room,
     )
 
@@ -65,6 +72,30 @@ def _row(state: State) -> SessionRow:
         version=state.seq,
         opened_at=state.opened_at,
         updated_at=state.at,
+        parent=state.parent.session_id if state.parent else "",
+    )
+
+
+def _join(waking: Waking | None) -> JoinPut | None:
+    if waking is None:
+        return None
+    wakes = [Wake(outcomes=outcomes, at=at) for outcomes, at in waking.wakes]
+    close = None
+    if waking.rewrites is not None:
+        close = JoinClose(upto=waking.join.upto, rewrites=waking.rewrites)
+    return JoinPut(join_id=waking.join.join_id, wakes=wakes, close=close)
+
+
+def _join_row(state: State, mark: Mark | None) -> JoinRow | None:
+    if mark is None:
+        return None
+    return JoinRow(
+        join_id=mark.join_id,
+        place=mark.place,
+        branch=mark.branch,
+        session_id=state.session_id,
+        outcome=mark.outcome,
+        about=mark.about,
     )
 
 
@@ -93,12 +124,17 @@ def queue_of(issued: Issued) -> str:
     return pushed(issued.role) if issued.delivery == "push" else issued.role
 
 
-def _due_entries(before: State | None, after: State) -> list[DueEntry] | None:
+def _due_entries(before: State | None, after: State, left_ms: int) -> list[DueEntry] | None:
     entries: list[DueAt] = dues(after)
     if entries == (dues(before) if before else []):
         return None
     return [
-        DueEntry(kind=entry.kind, subject=entry.subject, at=entry.at, after_ms=max(0, entry.at - after.at))
+        DueEntry(
+            kind=entry.kind,
+            subject=entry.subject,
+            at=entry.at,
+            after_ms=max(left_ms if entry.kind == "branches" else 0, entry.at - after.at),
+        )
         for entry in entries
     ]
 
@@ -129,7 +165,7 @@ def _lease(before: State | None, after: State) -> Lease | Literal["end", "cancel
         return Lease(claim_id=has.claim_id, role=queue_of(issued), lease_ms=issued.lease_ms)
     if had is None:
         return None
-    ending = bool(after.ending) or after.status in _CALLED_OFF
+    ending = after.ending in _CALLED_OFF or after.status in _CALLED_OFF
     if has is not None:
         return "cancel" if ending and not (before and before.ending) else None
     return "tell" if ending else "end"

@@ -7,20 +7,21 @@ command that was recorded is answered from its record (DESIGN §4).
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import stamina
 import structlog
 
-from passdown.broker.acts import Act, Ask, Done, Held, held_of
+from passdown.broker.acts import Act, Ask, Done, Held, act_of, held_of, is_away, name_of, require_still_held
 from passdown.broker.answers import another_content, no_session
 from passdown.broker.catalog import CatalogCache
 from passdown.broker.commits import commit_of
+from passdown.broker.core.branching import calls_for_more
 from passdown.broker.core.decide import decide
 from passdown.broker.core.given import Command, Decision
-from passdown.broker.core.state import State
 from passdown.broker.doorbell import Doorbell
 from passdown.broker.endings import Ended, Endings
+from passdown.broker.joins.reading import facts_for
 from passdown.broker.stores.base import (
     Commit,
     Committed,
@@ -29,13 +30,14 @@ from passdown.broker.stores.base import (
     Full,
     HandBack,
     Loaded,
+    Repeated,
     Store,
     Taken,
     TakeRequest,
 )
 from passdown.contracts import commands as cmd
 from passdown.contracts import replies
-from passdown.contracts.errors import Fenced, PassdownError, QueueFull, Unavailable
+from passdown.contracts.errors import PassdownError, QueueFull, Unavailable
 from passdown.contracts.replies import Refusal, raise_refusal, read_reply
 
 T = TypeVar("T")
@@ -50,6 +52,20 @@ _CONFLICTS = 50
 QUEUE_LIMIT = 1_000_000
 #: For how long the store's time is reckoned from what it said last, where nothing is held (seconds).
 _HEARD_FOR_S = 1.0
+#: How long what is due about branches is left to the process whose commit made it due (milliseconds), before a tick does it.
+BRANCHES_MS = 1_000
+
+
+class Afterwards(Protocol):
+    """What is told after a commit what that leads to about joins."""
+
+    def note(self, what: Literal["look", "see-to"], subject: str) -> None:
+        """Have something done soon: ``look`` at a join, or ``see-to`` a session. Never waits, never raises."""
+        ...
+
+    def close(self) -> None:
+        """Finish what is under way, and leave the rest to the tick."""
+        ...
 
 
 class Controller:
@@ -76,6 +92,8 @@ class Controller:
         self._queue_limit = queue_limit
         self._closed = False
         self._ends = Endings()
+        #: Does at once what a commit leads to about joins; without it the tick does.
+        self.afterwards: Afterwards | None = None
         #: The store's time and count of registrations as they were told last.
         self._heard: Held | None = None
 
@@ -95,7 +113,9 @@ class Controller:
         handed back. Raises what `decide` raises; Conflict where the same act was recorded with another
         content; Unavailable where the store stays away (then a retry is safe).
         """
-        act = Act(session_id, body, by, take)
+        return self._through(Act(session_id, body, by, take), held)
+
+    def _through(self, act: Act, held: Held | None) -> Done:
         try:
             try:
                 return self._run(act, held)
@@ -103,7 +123,7 @@ class Controller:
                 raise  # nothing was written, and waiting here would only hide it
             except Unavailable as error:
                 # Only the store knows whether the command was carried out: load, do not trust `held`.
-                return self._again(error, lambda: self._run(act, None), session_id)
+                return self._again(error, lambda: self._run(act, None), act.session_id)
         except Unavailable:
             raise  # what was taken along is free again when its reservation runs out
         except Exception:
@@ -118,13 +138,14 @@ class Controller:
         Each stands or falls alone: its place in the answer has what `run` returns, or raises. The packs that
         `take` asks for come with the same round trip, or with one more.
         """
-        tried, taken = self.try_all(asks, take=take)
+        acts = [act_of(ask) for ask in asks]
+        tried, taken = self._together(asks, acts, take)
         answers: list[Done | PassdownError] = []
-        away: Unavailable | None = None
-        for ask, done in zip(asks, tried, strict=True):
+        away: PassdownError | None = None
+        for act, done in zip(acts, tried, strict=True):
             # Where the store stayed away for one, it is not waited for again for each of the others.
-            answer = done or away or self._alone(ask)
-            away = answer if isinstance(answer, Unavailable) else None
+            answer = done or away or self._alone(act)
+            away = answer if isinstance(answer, Unavailable) and is_away(answer, act.session_id) else None
             answers.append(answer)
         if take is not None and taken is None and not away:
             taken = self.patiently(lambda: self.store.take(take))
@@ -134,7 +155,11 @@ class Controller:
         self, asks: Sequence[Ask], *, take: TakeRequest | None = None
     ) -> tuple[list[Done | None], Taken | None]:
         """Carry out in one round trip what can be decided on what is held; None in the places of the rest."""
-        acts = [Act(ask.session_id, ask.body, ask.by, None) for ask in asks]
+        return self._together(asks, [act_of(ask) for ask in asks], take)
+
+    def _together(
+        self, asks: Sequence[Ask], acts: list[Act], take: TakeRequest | None
+    ) -> tuple[list[Done | None], Taken | None]:
         decided = [
             self._decide_on_held(act, ask.held) if ask.held else None
             for act, ask in zip(acts, asks, strict=True)
@@ -157,6 +182,8 @@ class Controller:
         }
         if not commits:
             return {}, None
+        for n in commits:
+            acts[n].forget_facts()
         try:
             outcomes, taken = self.store.commit(list(commits.values()), take)
         except PassdownError as error:
@@ -170,13 +197,16 @@ class Controller:
             if isinstance(outcome, Committed) and decision is not None and held is not None:
                 rung.update(dict.fromkeys(outcome.ring))
                 answers[n] = self._written(decision, outcome, held.catalog, None)
+            elif isinstance(outcome, Repeated) and isinstance(acts[n].body, cmd.OpenBranch):
+                # Another process was faster: what became of the branch since is nothing to whoever opens it.
+                answers[n] = Done(read_reply(outcome.reply), None)
         for role in rung:
             self._doorbell.ring(role)
         return answers, taken
 
-    def _alone(self, ask: Ask) -> Done | PassdownError:
+    def _alone(self, act: Act) -> Done | PassdownError:
         try:
-            return self.run(ask.session_id, ask.body, ask.by)
+            return self._through(act, None)
         except PassdownError as error:
             return error
 
@@ -205,6 +235,8 @@ class Controller:
     def close(self) -> None:
         """Have no more patience: the store is closed from here, and will not come back."""
         self._closed = True
+        if self.afterwards is not None:
+            self.afterwards.close()
 
     def _run(self, act: Act, held: Held | None) -> Done:
         for _ in range(_CONFLICTS):
@@ -222,8 +254,9 @@ class Controller:
             if done is not None:
                 return done
             held = None
+            act.forget_facts()
         raise Unavailable(
-            f"session {act.session_id}", f"it changed {_CONFLICTS} times while a command was decided"
+            name_of(act.session_id), f"it changed {_CONFLICTS} times while a command was decided"
         )
 
     def _decide_on_held(self, act: Act, held: Held) -> Decision | None:
@@ -242,14 +275,17 @@ class Controller:
 
     def _decide(self, act: Act, held: Held) -> Decision:
         state, body = held.state, act.body
-        if isinstance(body, cmd.Submit) and not held.removed:
+        if isinstance(body, cmd.Submit | cmd.OpenBranch) and not held.removed:
             plan = body.plan
         elif state is None:
             raise no_session(act.session_id, held.removed)
         else:
             plan = state.plan
         given, act.catalog = self.catalog.given(state, plan, held.catalog)
-        return decide(state, Command(act.session_id, body, held.at(), act.by, given, self._events_to))
+        facts = act.facts_on(state)
+        if facts is None and state is not None and state.joins:
+            facts = facts_for(self.store, state, given.plan, body)
+        return decide(state, Command(act.session_id, body, held.at(), act.by, given, self._events_to, facts))
 
     def _commit(self, act: Act, held: Held, decision: Decision) -> Done | None:
         """Write a decision; None where session or catalog moved on meanwhile, or another try recorded the act."""
@@ -268,12 +304,20 @@ class Controller:
         return done
 
     def _commit_of(self, act: Act, held: Held, decision: Decision) -> Commit:
-        return commit_of(act.id, act.digest, held.state, decision, act.catalog, room=self._queue_limit)
+        left_ms = BRANCHES_MS if self.afterwards is not None else 0
+        return commit_of(
+            act.id, act.digest, held.state, decision, act.catalog, room=self._queue_limit, left_ms=left_ms
+        )
 
     def _written(self, decision: Decision, outcome: Committed, catalog: int, taken: Taken | None) -> Done:
         state = decision.state
         if state is not None and state.over:
             self._ends.tell(state)
+        if self.afterwards is not None:
+            for join_id in outcome.woke:
+                self.afterwards.note("look", join_id)
+            if state is not None and decision.waking is not None and calls_for_more(state):
+                self.afterwards.note("see-to", state.session_id)
         now = Held(state, outcome.now, time.monotonic(), catalog)
         self._heard = now._replace(state=None)
         return Done(decision.reply, now, taken)
@@ -287,7 +331,7 @@ class Controller:
         reply = read_reply(loaded.reply)
         raise_refusal(reply)
         if isinstance(reply, replies.Held | replies.Run) and isinstance(act.body, cmd.Claim | cmd.Intend):
-            _require_still_held(act.body, held.state)
+            require_still_held(act.body, held.state)
         self._take_now(act)
         return Done(reply, held, act.taken)
 
@@ -346,18 +390,3 @@ class Controller:
         self.catalog.heard(loaded.catalog)
         self._heard = held_of(None, loaded.now, loaded.catalog)
         return held_of(loaded.state, loaded.now, loaded.catalog, loaded.removed)
-
-
-def _require_still_held(body: cmd.Claim | cmd.Intend, state: State | None) -> None:
-    """What was allowed once, in a reply that was lost, holds as long as its claim (rule 3).
-
-    The worker may ask again long after: its lease ran out, and another attempt or a person has settled the
-    effect since. Raises Fenced.
-    """
-    claim = state.claim if state else None
-    effect = state.effect(body.effect_id) if state and isinstance(body, cmd.Intend) else None
-    if state is None or claim is None or claim.claim_id != body.fence.claim_id:
-        now = f"{state.step}/{state.attempt}" if state else "none"
-        raise Fenced(str(body.fence), now, "it held when this was asked first, and its claim is over since")
-    if effect is not None and effect.status != "intended":
-        raise Fenced(str(body.fence), str(body.fence), f"that write was allowed once, and is {effect.status}")

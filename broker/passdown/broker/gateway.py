@@ -15,6 +15,7 @@ from passdown.broker.acts import Ask, Done, Held, held_of
 from passdown.broker.attempts import Attempts, Key
 from passdown.broker.controller import Controller
 from passdown.broker.homeless import keep_report
+from passdown.broker.joins.merging import counted_page
 from passdown.broker.sealed import pack_of
 from passdown.broker.stores.base import (
     Documents,
@@ -29,7 +30,17 @@ from passdown.contracts import commands as cmd
 from passdown.contracts.codec import Record, decode_any
 from passdown.contracts.errors import ContractError, Fenced, NotFound, PassdownError
 from passdown.contracts.events import EffectDone, EffectSettled, Logged
-from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking, Wanted
+from passdown.contracts.gateway import (
+    AgentInfo,
+    BranchPage,
+    Claim,
+    Claiming,
+    Giving,
+    Offer,
+    Standing,
+    Taking,
+    Wanted,
+)
 from passdown.contracts.pack import Pack
 from passdown.contracts.replies import Recorded, Rejected, Run, Suspended
 from passdown.contracts.returns import Fence
@@ -253,6 +264,10 @@ class DirectGateway:
         except (Fenced, NotFound) as refused:
             keep_report(self._controller, claim.session_id, body, refused)
             raise
+
+    def branches(self, claim: Claim, first: int = 0) -> BranchPage:
+        """Return the branches that count in the join that this attempt merges, from place `first` on."""
+        return counted_page(self._controller, claim, first)
 
     def settle(self, claim: Claim, verdicts: list[cmd.Verdict]) -> None:
         """End a settle attempt with what `verify` found."""

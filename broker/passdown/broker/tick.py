@@ -12,6 +12,8 @@ import structlog
 
 from passdown.broker.backoff import backoff
 from passdown.broker.controller import Controller
+from passdown.broker.core.given import DueAt
+from passdown.broker.joins.service import JoinService
 from passdown.broker.stores.base import DueNow, DueRequest
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import Record
@@ -53,6 +55,7 @@ class Tick:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._controller = controller
+        self._joins = JoinService(controller)
         self._batch = batch
         self._reserve_ms = reserve_ms
         self._most_wait_ms = most_wait_ms
@@ -83,9 +86,8 @@ class Tick:
         Raises Unavailable once the store has been away for as long as entries are reserved: they are free by
         then, for whoever reaches the store.
         """
-        body = cmd.Due(kind=entry.kind, subject=entry.subject, due_at=entry.at)
         try:
-            self._controller.run(entry.session_id, body, TICK)
+            self._carry_out(entry)
         except PassdownError as error:
             _log.warning("tick.failed", session=entry.session_id, kind=entry.kind, error=str(error))
             if isinstance(error, Unavailable) and (self._monotonic() - began) * 1000 > self._reserve_ms:
@@ -95,6 +97,16 @@ class Tick:
             _log.exception("tick.broken", session=entry.session_id, kind=entry.kind)
             return False
         return True
+
+    def _carry_out(self, entry: DueNow) -> None:
+        if entry.kind == "join":
+            self._joins.look(entry.subject)
+        elif entry.kind == "branches":
+            due = DueAt(kind=entry.kind, subject=entry.subject, at=entry.at)
+            self._joins.branches(entry.session_id, due)
+        else:
+            body = cmd.Due(kind=entry.kind, subject=entry.subject, due_at=entry.at)
+            self._controller.run(entry.session_id, body, TICK)
 
     def run(self, stop: threading.Event) -> None:
         """Sweep until `stop` is set; whatever goes wrong, try again for ever, with jittered waits, and say so."""
