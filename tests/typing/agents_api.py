@@ -12,6 +12,7 @@ from passdown.agents import (
     Absent,
     Agent,
     AgentResult,
+    BranchResult,
     Context,
     Denied,
     Done,
@@ -23,7 +24,9 @@ from passdown.agents import (
     NotDone,
     Options,
     Pack,
+    PackJoin,
     Question,
+    Reducer,
     Refused,
     Registry,
     Runtime,
@@ -34,6 +37,7 @@ from passdown.agents import (
     Verified,
     agent,
     collect,
+    reducer,
     tool,
 )
 from passdown.agents.scripted import Call, Finish, Input
@@ -92,15 +96,42 @@ def judge(pack: Pack, ctx: SyncContext) -> AgentResult:
     return Refused("no", policy="p", usage={"n": 1}) if found else Done(Refund("r"), next_step="desk")
 
 
+@agent("foreman")
+async def foreman(pack: Pack, ctx: Context) -> Done:
+    join: PackJoin | None = pack.join
+    outputs = [branch.output async for branch in ctx.branches() if branch.outcome == "done"]
+    return Done({"outputs": outputs, "of": join.branches if join else 0})
+
+
+@agent("warden")
+def warden(pack: Pack, ctx: SyncContext) -> Done:
+    for branch in ctx.branches():
+        assert_type(branch, BranchResult)
+    return Done()
+
+
+@reducer("total")
+def total(so_far: dict[str, Any] | None, branch: BranchResult) -> dict[str, Any]:
+    cents: int = so_far["cents"] if so_far else 0
+    return {"cents": cents + (branch.output or {})["cents"]}
+
+
+@reducer("names", version="1", time_limit="1m")
+async def names(so_far: dict[str, Any] | None, branch: BranchResult) -> dict[str, Any]:
+    return {**(so_far or {}), branch.branch: branch.reason}
+
+
+assert_type(total, Reducer[dict[str, Any]])
+assert_type(total(None, BranchResult(branch="a", place=0, outcome="done")), dict[str, Any])
 assert_type(cashier, Agent)
 assert_type(create_refund("o", 5, key="k"), Refund)
 create_refund.spec.params  # noqa: B018
 any_tool: Tool[..., Any] = read_order
 
-registry: Registry = collect("shop.agents", into=Registry([cashier, judge, create_refund]))
+registry: Registry = collect("shop.agents", into=Registry([cashier, judge, total, names, create_refund]))
 runtime = Runtime(
     MemoryGateway(),
-    agents=registry.agents.values(),
+    agents=[*registry.agents.values(), total],
     tools=registry.tools.values(),
     options=Options(turn_seconds=10, async_slots=100),
     hooks=lambda point, pack: None if pack else print(point),  # noqa: T201
@@ -114,6 +145,9 @@ outcome: Outcome = run_agent(
     people={"refunds.create": Approve()},
     crash=("after_write", 1),
 )
+
+run_agent(foreman, make_pack("foreman"), branches=[{"risk": "low"}])
+run_agent(total, branches=[BranchResult(branch="a", place=0, outcome="done", output={"cents": 1})])
 
 
 # What must not type
@@ -131,3 +165,13 @@ async def takes_the_plain_context(pack: Pack, ctx: SyncContext) -> Done:
 
 create_refund("o", cents="many", key="k")  # pyright: ignore[reportArgumentType]
 create_refund("o", 5)  # pyright: ignore[reportCallIssue]
+
+
+@reducer("wrong")  # pyright: ignore[reportArgumentType]
+def folds_to_junk(so_far: dict[str, Any] | None, branch: BranchResult) -> int:
+    return 1
+
+
+@reducer("wrong")  # pyright: ignore[reportArgumentType]
+def takes_no_start(so_far: dict[str, Any], branch: BranchResult) -> dict[str, Any]:
+    return so_far

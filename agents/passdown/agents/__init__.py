@@ -31,6 +31,7 @@ from passdown.agents.context import Answers, Context, SyncContext
 from passdown.agents.errors import EffectUncertain, NotDone, Suspended
 from passdown.agents.options import Options
 from passdown.agents.port import HookPoint, Hooks
+from passdown.agents.reducers import Reducer, reducer
 from passdown.agents.registry import Registry, collect
 from passdown.agents.results import AgentResult, Done, Escalate, NeedsInput, Question, Refused
 from passdown.agents.runtime import Runtime
@@ -45,7 +46,8 @@ from passdown.contracts.errors import (
     PassdownError,
     Unavailable,
 )
-from passdown.contracts.pack import Pack, PackAnswer, PackEffect
+from passdown.contracts.gateway import BranchResult
+from passdown.contracts.pack import Pack, PackAnswer, PackEffect, PackJoin
 from passdown.contracts.returns import EvidenceItem, Uncertainty
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "Agent",
     "AgentResult",
     "Answers",
+    "BranchResult",
     "BudgetExceeded",
     "Conflict",
     "Context",
@@ -72,8 +75,10 @@ __all__ = [
     "Pack",
     "PackAnswer",
     "PackEffect",
+    "PackJoin",
     "PassdownError",
     "Question",
+    "Reducer",
     "Refused",
     "Registry",
     "Runtime",
@@ -87,5 +92,6 @@ __all__ = [
     "Verified",
     "agent",
     "collect",
+    "reducer",
     "tool",
 ]

@@ -15,6 +15,7 @@ from passdown.agents.results import AgentResult
 from passdown.contracts.errors import ContractError
 from passdown.contracts.gateway import AgentInfo
 from passdown.contracts.pack import Pack
+from passdown.contracts.plans import MERGER, REDUCER
 
 AsyncAgent = Callable[[Pack, Context], Awaitable[AgentResult]]
 SyncAgent = Callable[[Pack, SyncContext], AgentResult]
@@ -37,7 +38,7 @@ class Agent:
         self.fn = fn
         self.role = role
         self.time_limit_seconds = time_limit_seconds
-        self.is_async = _is_async(fn)
+        self.is_async = awaits(fn)
         self.__doc__ = fn.__doc__
         self.__name__ = str(getattr(fn, "__name__", role))
         self.__module__ = fn.__module__
@@ -66,6 +67,7 @@ def agent(
     """
     if not _ROLE.fullmatch(role):
         raise ContractError(f"agent {role!r}", "a role is letters, digits and _ . / -")
+    _require_free(role)
     limit = None if time_limit is None else seconds_of(time_limit, what=f"time_limit of agent {role!r}")
 
     def make(fn: AsyncAgent | SyncAgent) -> Agent:
@@ -74,5 +76,19 @@ def agent(
     return make
 
 
-def _is_async(fn: Callable[..., Any]) -> bool:
+def _require_free(role: str) -> None:
+    """Raise ContractError for the roles of merges that are no agent's."""
+    if role == MERGER:
+        raise ContractError(
+            f"agent {role!r}",
+            "this role is Passdown's own, it merges by collect, first and vote; name another role as `merge`",
+        )
+    if role.startswith(REDUCER):
+        raise ContractError(
+            f"agent {role!r}", f"these roles are those of reducers: @reducer({role.removeprefix(REDUCER)!r})"
+        )
+
+
+def awaits(fn: Callable[..., Any]) -> bool:
+    """Return whether what `fn` returns is to be awaited."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

@@ -6,16 +6,18 @@ was cancelled, the worker shuts down); stop then.
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
 from passdown.agents import calls
+from passdown.agents.branches import Reading
 from passdown.agents.claim import ActiveClaim
 from passdown.agents.flows import Flow, drive, drive_async
 from passdown.agents.threads import Threads
+from passdown.contracts.gateway import BranchResult
 from passdown.contracts.pack import Pack, PackAnswer, PackEffect
 
 
@@ -97,6 +99,15 @@ class Context(_Base):
         """Record intermediate state; see `SyncContext.checkpoint`."""
         await self._drive(calls.checkpoint(self._claim, data))
 
+    def branches(self) -> AsyncIterator[BranchResult]:
+        """Return the branches that this attempt merges; see `SyncContext.branches`. Loop with ``async for``."""
+        return self._each(Reading(self._claim))
+
+    async def _each(self, reading: Reading) -> AsyncIterator[BranchResult]:
+        while not reading.over:
+            for branch in await self._drive(reading.next_page()):
+                yield branch
+
     async def quiet(self, seconds: float) -> None:
         """Wait for calls that still run, at most `seconds`; the runtime does, before it gives the return."""
         with contextlib.suppress(TimeoutError):
@@ -137,3 +148,19 @@ class SyncContext(_Base):
         an effect is under way, ContractError, BudgetExceeded, Fenced, Unavailable.
         """
         drive(calls.checkpoint(self._claim, data), self._threads)
+
+    def branches(self) -> Iterator[BranchResult]:
+        """Return the branches that this attempt merges, in the order of their places.
+
+        They are those that count by the join's contract, or the one that a person chose; ``pack.join`` has
+        their number. Page by page they are read from the broker as the loop goes on, so that also many
+        branches take little memory; each call begins anew.
+
+        Raises Denied where this attempt merges nothing. The loop may raise Fenced, Unavailable, and
+        ContractError where not all could be read.
+        """
+        return self._each(Reading(self._claim))
+
+    def _each(self, reading: Reading) -> Iterator[BranchResult]:
+        while not reading.over:
+            yield from drive(reading.next_page(), self._threads)

@@ -4,11 +4,11 @@ It keeps no log, no plan and no time: a lease is lost when a test says so (`lose
 test does (`approve`, `deny`, `say`, `answer`), and a retry waits no backoff. A hand-back's backoff is real.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar, cast
 
+from passdown.agents.memory_desk import MemoryDesk
 from passdown.agents.memory_ledger import (
     admit,
     answer_known,
@@ -19,104 +19,43 @@ from passdown.agents.memory_ledger import (
     propose,
     settled,
 )
-from passdown.agents.memory_session import Effect, Session, new_effect
+from passdown.agents.memory_session import Session, new_effect
 from passdown.contracts.codec import RETURN_BUDGET, digest, encode
 from passdown.contracts.commands import ToolNote, Verdict
-from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Fenced, NotFound, PassdownError
-from passdown.contracts.gateway import AgentInfo, Claim, Claiming, Giving, Offer, Standing, Taking, Wanted
-from passdown.contracts.pack import Cause, Pack, PackAnswer, PackSnapshot
+from passdown.contracts.errors import (
+    BudgetExceeded,
+    Conflict,
+    ContractError,
+    Denied,
+    Fenced,
+    NotFound,
+    PassdownError,
+)
+from passdown.contracts.gateway import (
+    AgentInfo,
+    BranchPage,
+    Claim,
+    Claiming,
+    Giving,
+    Offer,
+    Standing,
+    Taking,
+    Wanted,
+)
+from passdown.contracts.pack import PAGE_ITEMS, Pack, PackSnapshot
 from passdown.contracts.replies import Recorded, Run, Suspended
 from passdown.contracts.returns import Fence, read_return
-from passdown.contracts.schema import problems
-from passdown.contracts.tools import ToolSpec, action_digest
+from passdown.contracts.tools import ToolSpec
 
 T = TypeVar("T")
 
 
-class MemoryGateway:
+class MemoryGateway(MemoryDesk):
     """Implements `passdown.contracts.gateway.Gateway`. Thread-safe."""
 
     def __init__(self) -> None:
-        self.sessions: dict[str, Session] = {}
-        self.registered: dict[str, ToolSpec] = {}
-        self._lock = threading.RLock()
+        super().__init__()
         self._replies: dict[tuple[object, ...], object] = {}
-
-    # What a producer, a person and fate do
-
-    def submit(
-        self, pack: Pack, *, max_attempts: int = 3, rerun: bool = False, solo: bool = False
-    ) -> Session:
-        """Put a pack on its role queue as a session of its own."""
-        with self._lock:
-            session = Session(
-                pack=pack, specs=self.registered, max_attempts=max_attempts, rerun=rerun, solo=solo
-            )
-            session.snapshot = pack.snapshot
-            session.answers = list(pack.answers)
-            session.causes.append(pack.cause)
-            self.sessions[pack.session_id] = session
-            return session
-
-    def lose(self, session_id: str) -> None:
-        """Declare the session's claim lost, as when its lease ran out; a reservation too."""
-        with self._lock:
-            session = self._session(session_id)
-            session.reserved = False
-            if session.claim_id:
-                session.end_claim("its worker was lost")
-                session.failures, session.lost, session.solo = session.failures + 1, True, True
-                session.go_on()
-
-    def cancel(self, session_id: str) -> None:
-        """Call the session off; `renew` says so."""
-        with self._lock:
-            session = self._session(session_id)
-            session.cancelled = True
-            if not session.claim_id:
-                session.go_on()
-
-    def approve(self, session_id: str, effect_id: str, *, edited: dict[str, Any] | None = None) -> None:
-        """A person allows a proposed effect, perhaps with other arguments."""
-        with self._lock:
-            session, effect = self._decided(session_id, effect_id)
-            effect.edited = edited
-            effect.approved = action_digest(effect_id, effect.tool, edited or effect.args)
-            _resume(session, "human")
-
-    def deny(self, session_id: str, effect_id: str, why: str = "a person denied it") -> None:
-        """A person forbids a proposed effect."""
-        with self._lock:
-            session, effect = self._decided(session_id, effect_id)
-            effect.status, effect.error, effect.touched = "denied", why, session.tick()
-            _resume(session, "human")
-
-    def say(self, session_id: str, effect_id: str, *, done: bool, result: Any = None) -> None:
-        """A person says how an unknown effect ended; *not done* allows one repeat."""
-        with self._lock:
-            session, effect = self._decided(session_id, effect_id)
-            settled(session, effect, done=done, result=result)
-            _resume(session, "retry")
-
-    def answer(self, session_id: str, question: str, value: Any, by: str = "user:tester") -> None:
-        """Answer a question; the attempt that honours the answers is issued with the last one."""
-        with self._lock:
-            session = self._session(session_id)
-            asked = next((one for one in session.questions if one.id == question), None)
-            if asked is None:
-                raise NotFound("question", question)
-            found = problems(asked.schema, value)
-            if found:
-                raise ContractError("answer", "; ".join(found))
-            attempt = session.pack.attempt
-            session.answers.append(
-                PackAnswer(attempt=attempt, id=question, text=asked.text, value=value, by=by)
-            )
-            session.questions = [one for one in session.questions if one.id != question]
-            if not session.questions:
-                session.given = None
-                close_tickets(session, "")
-                session.go_on("input")
 
     # The gateway
 
@@ -259,6 +198,15 @@ class MemoryGateway:
 
         self._once(("report", claim.fence.claim_id, effect_id, phase), act)
 
+    def branches(self, claim: Claim, first: int = 0) -> BranchPage:
+        with self._lock:
+            session = self._held(claim)
+            if session.pack.join is None:
+                raise Denied("worker", "read branches", "this attempt merges nothing")
+            rest = [one for one in session.branches if one.place >= first]
+            following = rest[PAGE_ITEMS].place if len(rest) > PAGE_ITEMS else None
+            return BranchPage(branches=rest[:PAGE_ITEMS], next=following)
+
     def settle(self, claim: Claim, verdicts: list[Verdict]) -> None:
         def act() -> None:
             session = self._held(claim)
@@ -335,19 +283,6 @@ class MemoryGateway:
                 self._replies[act_id] = act()
             return cast(T, self._replies[act_id])
 
-    def _session(self, session_id: str) -> Session:
-        found = self.sessions.get(session_id)
-        if found is None:
-            raise NotFound("session", session_id)
-        return found
-
-    def _decided(self, session_id: str, effect_id: str) -> tuple[Session, Effect]:
-        session = self._session(session_id)
-        effect = session.ledger.get(effect_id)
-        if effect is None or not close_tickets(session, effect_id):
-            raise NotFound("ticket about effect", effect_id)
-        return session, effect
-
     def _standing(self, claim: Claim) -> Standing:
         session = self.sessions.get(claim.session_id)
         if session is None or session.claim_id != claim.fence.claim_id:
@@ -362,12 +297,6 @@ class MemoryGateway:
             current = f"{session.pack.step}/{session.pack.attempt}/{session.claim_id[:8] or 'unclaimed'}"
             raise Fenced(str(claim.fence), current)
         return session
-
-
-def _resume(session: Session, cause: Cause) -> None:
-    """Go on after a person's word, unless a settle attempt is under way, which goes on itself."""
-    if session.status == "waiting":
-        session.go_on(cause)
 
 
 def _tried(act: Callable[[], T]) -> T | PassdownError:

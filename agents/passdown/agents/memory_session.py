@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from passdown.contracts import ids
 from passdown.contracts.commands import ToolNote
-from passdown.contracts.gateway import AgentInfo
+from passdown.contracts.gateway import AgentInfo, BranchResult
 from passdown.contracts.pack import (
     Cause,
     EffectStatus,
@@ -87,6 +87,8 @@ class Session:
     answers: list[PackAnswer] = field(default_factory=list[PackAnswer])
     questions: list[Question] = field(default_factory=list[Question])
     tickets: list[Ticket] = field(default_factory=list[Ticket])
+    #: What it merges, in the order of their places.
+    branches: list[BranchResult] = field(default_factory=list[BranchResult])
     #: A return that waits until unknown effects are settled, and the one that ended the step.
     kept: Return | None = None
     given: Return | None = None

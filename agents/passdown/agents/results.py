@@ -12,10 +12,26 @@ from msgspec import UNSET
 
 from passdown.agents.jsonable import as_json, schema_of
 from passdown.contracts import returns as wire
-from passdown.contracts.codec import RETURN_BUDGET, check_budget, convert, decode_any, encode
-from passdown.contracts.errors import ContractError
+from passdown.contracts.codec import KIB, RETURN_BUDGET, check_budget, convert, decode_any, encode
+from passdown.contracts.errors import ContractError, PassdownError
 from passdown.contracts.pack import Pack
 from passdown.contracts.returns import EvidenceItem, Fence, Uncertainty
+
+#: What an output may have in bytes: what stands around it in a return has room beside it.
+OUTPUT_BUDGET = RETURN_BUDGET - 2 * KIB
+
+
+class Broken(PassdownError):
+    """What a run came to is no return, for the reason in ``error``: the attempt broke its contract."""
+
+    code = "contract"
+
+    def __init__(self, error: ContractError) -> None:
+        super().__init__(error)
+        self.error = error
+
+    def __str__(self) -> str:
+        return str(self.error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +108,11 @@ def write_return(result: object, pack: Pack, fence: Fence) -> bytes:
         check_budget("return", body, RETURN_BUDGET, msgspec.to_builtins(made))
     decode_any(body, wire.Return, what="return")
     return body
+
+
+def fits_return(output: dict[str, Any], *, what: str) -> None:
+    """Raise BudgetExceeded, with the sizes of the largest fields, where `output` is too large for a return."""
+    check_budget(what, encode(output), OUTPUT_BUDGET, output)
 
 
 def _common(result: AgentResult, pack: Pack, fence: Fence) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from passdown.agents.outcomes import Outcome, Raised, Value, capture, capture_as
 from passdown.agents.port import Port
 from passdown.agents.registry import Registry
 from passdown.agents.renewer import Renewer
-from passdown.agents.results import write_return
+from passdown.agents.results import Broken, write_return
 from passdown.agents.settling import SETTLER, verdicts
 from passdown.agents.threads import Threads
 from passdown.contracts.errors import ContractError, Fenced, PassdownError, Unavailable
@@ -235,6 +235,8 @@ class Runner:
             raise claim.unavailable
         elif claim.ended:
             claim.log.info("an agent stopped: its claim is over", action="stopped", why=claim.ended.why)
+        elif isinstance(error, Broken):
+            self._fail(claim, "contract", str(error))
         else:
             claim.log.warning("an agent failed", action="agent-failed", error=summary(error))
             self._fail(claim, "error", describe(error))

@@ -18,8 +18,10 @@ from passdown.agents.agent import Agent
 from passdown.agents.drain import AsyncDrain, PlainDrain, Ring, Turn
 from passdown.agents.gate import Gate
 from passdown.agents.limits import Stuck, TimeLimits, nobody, unguarded
+from passdown.agents.merging import MERGE_AGENT
 from passdown.agents.options import Options
 from passdown.agents.port import Hooks, Port, no_hooks
+from passdown.agents.reducers import AnyReducer
 from passdown.agents.registry import Registry
 from passdown.agents.renewer import Renewer
 from passdown.agents.runner import Runner
@@ -32,13 +34,16 @@ _log = structlog.get_logger("passdown.agents")
 
 
 class Runtime:
-    """The agents and tools of one process, behind one gateway. Thread-safe; no exception escapes `drain`."""
+    """The agents and tools of one process, behind one gateway. Thread-safe; no exception escapes `drain`.
+
+    It also does the merges that are Passdown's own (the role `passdown.contracts.plans.MERGER`).
+    """
 
     def __init__(
         self,
         gateway: Gateway,
         *,
-        agents: Iterable[Agent] = (),
+        agents: Iterable[Agent | AnyReducer] = (),
         tools: Iterable[AnyTool] = (),
         options: Options | None = None,
         hooks: Hooks = no_hooks,
@@ -47,7 +52,7 @@ class Runtime:
     ) -> None:
         """Make a runtime; `on_stuck` and `guard` are for whoever owns the process (`TimeLimits`)."""
         self.options = options or Options()
-        self.registry = Registry([*agents, *tools])
+        self.registry = Registry([MERGE_AGENT, *agents, *tools])
         self.port = Port(gateway, hooks=hooks, patience_seconds=self.options.patience_seconds)
         self.threads = Threads(gateway=self.options.gateway_threads, tools=self.options.tool_threads)
         self.gate = Gate()

@@ -11,12 +11,20 @@
 
 The agent runs in the real runtime, on a gateway in memory (`MemoryGateway`), until its step is over or
 waits for something that was not given: an answer, an approval, a person's word on an unknown effect.
+
+An agent that merges branches, and a reducer, is given them::
+
+    outcome = run_agent(judge, make_pack("judge"), branches=[{"risk": "low"}, {"risk": "high"}])
+    outcome = run_agent(total, branches=[{"cents": 5}, {"cents": 7}])
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from passdown.agents.agent import Agent
 from passdown.agents.jsonable import as_json, schema_of
@@ -24,18 +32,22 @@ from passdown.agents.memory_gateway import MemoryGateway
 from passdown.agents.memory_session import Effect, Session, SessionStatus, Ticket
 from passdown.agents.options import Options
 from passdown.agents.port import HookPoint
+from passdown.agents.reducers import AnyReducer, Reducer
 from passdown.agents.runtime import Runtime
 from passdown.agents.tools import AnyTool
 from passdown.contracts import ids
+from passdown.contracts.codec import digest_of
 from passdown.contracts.commands import ToolNote
 from passdown.contracts.errors import ContractError
-from passdown.contracts.pack import Cause, Feedback, Pack, PackAnswer, PackSnapshot, PackTool, seal
-from passdown.contracts.plans import Evidence, Returns
+from passdown.contracts.gateway import BranchResult
+from passdown.contracts.pack import Cause, Feedback, Pack, PackAnswer, PackJoin, PackSnapshot, PackTool, seal
+from passdown.contracts.plans import REDUCE, REDUCER, Evidence, Returns
 from passdown.contracts.returns import DoneReturn, Return
 from passdown.contracts.tools import narrow
 
 __all__ = [
     "Approve",
+    "BranchResult",
     "Crash",
     "Decision",
     "Deny",
@@ -192,6 +204,26 @@ def _answer(question: str, value: Any) -> PackAnswer:
     return PackAnswer(attempt=1, id=question, text=question, value=value, by="user:tester")
 
 
+def _branch(given: BranchResult | Mapping[str, Any], place: int) -> BranchResult:
+    if isinstance(given, BranchResult):
+        return given
+    output = as_json(given, what=f"branch {place}")
+    return BranchResult(branch=str(place), place=place, outcome="done", output=output)
+
+
+def _join(pack: Pack, branches: list[BranchResult]) -> PackJoin:
+    reduces = pack.role.startswith(REDUCER)
+    return PackJoin(
+        join_id=ids.join_id(pack.session_id, pack.step),
+        merge=f"{REDUCE}{pack.role.removeprefix(REDUCER)}" if reduces else pack.role,
+        branches=len(branches),
+        counted=len(branches),
+        digest=digest_of(branches),
+        outcomes=dict(Counter(one.outcome for one in branches)),
+        how="enough",
+    )
+
+
 class _Fate:
     """The hooks of a run: ends the worker where the test says so."""
 
@@ -211,12 +243,13 @@ class _Fate:
 
 
 def run_agent(  # noqa: PLR0913  (each says one thing about a test, and is named)
-    agent: Agent,
-    pack: Pack,
+    agent: Agent | AnyReducer,
+    pack: Pack | None = None,
     *,
     tools: Sequence[AnyTool] = (),
     answers: Mapping[str, Any] | None = None,
     people: Mapping[str, Decision | Sequence[Decision]] | None = None,
+    branches: Iterable[BranchResult | Mapping[str, Any]] | None = None,
     crash: tuple[HookPoint, int] | None = None,
     rerun: bool = False,
     max_attempts: int = 3,
@@ -224,17 +257,24 @@ def run_agent(  # noqa: PLR0913  (each says one thing about a test, and is named
 ) -> Outcome:
     """Run `agent` until its step is over or waits for what was not given; return what became of it.
 
-    `answers` are given to questions by their id. `people` decide about effects of a tool, by its name, in
+    Without a `pack` it is one of the agent's role with nothing in it. `answers` are given to questions by their id. `people` decide about effects of a tool, by its name, in
     order. `crash` ends the worker when a hook point is passed for the n-th time (``("after_write", 2)``);
     what it left unfinished is settled and the step goes on, from the snapshot, or with `rerun` from the top.
+    `branches` are those that are merged, each as it counts or just as the output of one that is done; a pack
+    that says nothing of a join gets one by whose contract all of them count.
 
     Raises ContractError where the pack cannot be run with these tools.
     """
+    runs = agent.agent if isinstance(agent, Reducer) else agent
+    pack = make_pack(runs.role) if pack is None else pack
+    merged = None if branches is None else [_branch(one, place) for place, one in enumerate(branches)]
+    if merged is not None and pack.join is None:
+        pack, _ = seal(replace(pack, join=_join(pack, merged)))
     gateway = MemoryGateway()
-    session = gateway.submit(pack, max_attempts=max_attempts, rerun=rerun)
+    session = gateway.submit(pack, max_attempts=max_attempts, rerun=rerun, branches=merged or ())
     decisions = {name: _listed(given) for name, given in (people or {}).items()}
     fate = _Fate(gateway, session.name, crash)
-    with Runtime(gateway, agents=[agent], tools=tools, options=options or _QUICK, hooks=fate) as runtime:
+    with Runtime(gateway, agents=[runs], tools=tools, options=options or _QUICK, hooks=fate) as runtime:
         for _ in range(_ROUNDS):
             with contextlib.suppress(Crash):
                 runtime.drain(pack.role)

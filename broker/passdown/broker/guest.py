@@ -83,10 +83,10 @@ def install(
 
 
 def roles_of(settings: Settings) -> list[str]:
-    """Return the roles that are served: those that are named, else all that the modules have agents for."""
+    """Return the roles that are served: those that are named, else all that the modules have agents for; and merges."""
     if not settings.modules:
         raise ContractError("celery worker", "it needs its agents: `modules`, or PASSDOWN_MODULES")
-    return list(settings.roles) or sorted(registry_of(list(settings.modules)).agents)
+    return registry_of(list(settings.modules)).served(settings.roles, merge=settings.merge)
 
 
 class _Team:
@@ -196,7 +196,7 @@ class _Team:
             DirectGateway(app.controller, limits_of(self._settings)),
             agents=self._registry.agents.values(),
             tools=self._registry.tools.values(),
-            options=app.transport.drains(len(self._registry.agents)),
+            options=app.transport.drains(len(self._roles)),
             on_stuck=on_stuck,
             guard=guard if self._alone else unguarded,
         )

@@ -40,6 +40,7 @@ def run_worker(settings: Settings, roles: list[str]) -> int:
             store=settings.store,
             transport=settings.transport,
             roles=roles,
+            merge=settings.merge,
             modules=list(settings.modules),
             concurrency=settings.concurrency,
             pool=cast("Kind", settings.pool),
@@ -105,6 +106,7 @@ class Up:
         retention_of(settings)
         registry = registry_of(settings.modules)
         self.roles = sorted(registry.agents)
+        self._served = registry.served(merge=settings.merge)
         self.app = _compose(settings)
         try:
             self.broker = Broker(self.app, settings.principal or None)
@@ -112,7 +114,7 @@ class Up:
                 DirectGateway(self.app.controller, limits_of(settings)),
                 agents=registry.agents.values(),
                 tools=registry.tools.values(),
-                options=self.app.transport.drains(len(self.roles)),
+                options=self.app.transport.drains(len(self._served)),
             )
         except BaseException:
             self.app.close()
@@ -141,12 +143,12 @@ class Up:
             _log.info("plan.registered", plan=str(ref))
         parts = parts_of(self.app, self._settings)
         self._parts.start_all(parts)
-        if self.roles:
+        if self._served:
             pool = self._pool = Pool(
                 self._runtime,
                 self.app.doorbell,
                 self.app.transport,
-                self.roles,
+                self._served,
                 concurrency=self._settings.concurrency,
                 on_junk=JunkKeeper(self.app.store.put).keep,
             )

@@ -82,6 +82,13 @@ class Settings(BaseModel):
     roles: Annotated[list[str], BeforeValidator(read.name_list)] = _setting(
         "roles", "list", [], "The roles that `worker` serves where its command names none."
     )
+    merge: Annotated[bool, BeforeValidator(read.switch)] = _setting(
+        "merge",
+        "true or false",
+        True,
+        "Serve the merges of fan-outs beside the roles of `worker` and `up`: those that Passdown does itself"
+        " (`passdown.merge`), and those of the reducers in the modules. Some worker must.",
+    )
     role_limits: Annotated[dict[str, int], BeforeValidator(read.role_limits)] = _setting(
         "limits.roles",
         "role = number",

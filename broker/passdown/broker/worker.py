@@ -5,6 +5,7 @@ its own time on SIGTERM, and when its parent is gone.
 """
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -45,6 +46,7 @@ from passdown.broker.stores.base import Quarantine, Store
 from passdown.broker.transports import memory
 from passdown.contracts.codec import Record, decode, encode
 from passdown.contracts.errors import ContractError, PassdownError
+from passdown.contracts.plans import MERGER
 
 _log = structlog.get_logger("passdown.worker")
 
@@ -60,6 +62,7 @@ _COMMAND = [sys.executable, "-m", "passdown.broker.worker", _ON_STDIN]
 class WorkerSpec(Record, frozen=True, kw_only=True):
     """All that a worker process needs to know. Seconds; ``grace_s``: how long running agents may finish at a stop.
 
+    ``merge``: whether the roles of merges are served beside ``roles``.
     ``patience_s``: how long a command is tried again while the store does not answer. ``restarts``: how often
     it was started before.
     """
@@ -67,6 +70,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     store: str
     transport: str = ""
     roles: list[str]
+    merge: bool = True
     modules: list[str]
     concurrency: int = 8
     pool: Kind = "threads"
@@ -169,6 +173,7 @@ def serve(
     roles or addresses will not do, or the store is of a newer version.
     """
     registry = registry_for(spec.modules, spec.roles)
+    spec = msgspec.structs.replace(spec, roles=registry.served(spec.roles, merge=spec.merge))
     serving = _Serving(spec, registry, hooks, stop, guarded=guarded)
     if spec.pool == "prefork":
         return serving.in_children()
@@ -184,7 +189,7 @@ def serve(
 def registry_for(modules: list[str], roles: list[str]) -> Registry:
     """Return the agents and tools of some modules; raises ContractError where one of the roles has no agent there."""
     registry = registry_of(modules)
-    missing = [role for role in roles if role not in registry.agents]
+    missing = [role for role in roles if role not in registry.agents and role != MERGER]
     if missing or not roles:
         known = ", ".join(sorted(registry.agents)) or "none"
         raise ContractError(
@@ -336,6 +341,7 @@ def main() -> int:
     given = sys.stdin.buffer.read() if sys.argv[1] == _ON_STDIN else sys.argv[1].encode()
     spec = decode(given, WorkerSpec, what="worker specification")
     set_up_logs(spec.log_level, spec.log_format)
+    _collect_less()
     stop = threading.Event()
     # The watcher says who it is: it may be gone before this process gets to look.
     watch_parent(stop.set, stop, parent=next(map(int, sys.argv[2:]), None))
@@ -345,6 +351,13 @@ def main() -> int:
         status = _attempt(spec, stop)
     end_within(_LEAVE_WITHIN, status)
     return status
+
+
+def _collect_less() -> None:
+    """Leave what was imported out of garbage collections, and have fewer: a handoff makes much that is gone at once."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 def _attempt(spec: WorkerSpec, stop: threading.Event) -> int:

@@ -65,3 +65,14 @@ def test_roles_are_plain(role: str):
 def test_a_time_limit_means_something(limit: Any):
     with pytest.raises(ContractError, match="time_limit of agent 'a'"):
         agent("a", time_limit=limit)
+
+
+def test_the_role_of_the_merges_that_passdown_does_is_taken():
+    with pytest.raises(ContractError, match=r"'passdown.merge'.*Passdown's own.*another role"):
+        agent("passdown.merge")
+
+
+def test_the_roles_of_reducers_are_taken():
+    with pytest.raises(ContractError, match=r"'reduce.total'.*@reducer\('total'\)"):
+        agent("reduce.total")
+    assert agent("reducer")(clerk.fn).role == "reducer"

@@ -14,7 +14,9 @@ from passdown.contracts.codec import RETURN_BUDGET
 from passdown.contracts.commands import ToolNote, Verdict
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Fenced, NotFound
 from passdown.contracts.gateway import AgentInfo, Claim, Gateway
+from passdown.contracts.pack import PAGE_ITEMS
 from passdown.contracts.replies import Run
+from tests.unit.agents.joining import branches, join
 
 ME = AgentInfo(name="me")
 
@@ -250,3 +252,18 @@ def test_attempts_are_used_up():
 def test_a_release_counts_no_failure(held: Held):
     held.broker.release(held.claim, "the worker shuts down", [])
     assert (held.session.status, held.session.failures, held.session.pack.attempt) == ("queued", 0, 2)
+
+
+def test_branches_come_in_pages_by_their_places():
+    given = branches(PAGE_ITEMS + 1)
+    broker = MemoryGateway()
+    pack = make_pack("judge", join=join(len(given)))
+    broker.submit(pack, branches=given[::-1])
+    claim = broker.claim(pack, "c" * 32, AgentInfo(name="t"))
+    page = broker.branches(claim)
+    assert (page.branches, page.next) == (given[:PAGE_ITEMS], PAGE_ITEMS)
+    page = broker.branches(claim, PAGE_ITEMS)
+    assert (page.branches, page.next) == (given[PAGE_ITEMS:], None)
+    broker.lose(pack.session_id)
+    with pytest.raises(Fenced):
+        broker.branches(claim)

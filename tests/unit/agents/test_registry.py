@@ -3,7 +3,20 @@ import types
 
 import pytest
 
-from passdown.agents import Agent, Done, Pack, Registry, SyncContext, Tool, agent, collect, tool
+from passdown.agents import (
+    Agent,
+    BranchResult,
+    Done,
+    Pack,
+    Registry,
+    SyncContext,
+    Tool,
+    agent,
+    collect,
+    reducer,
+    tool,
+)
+from passdown.agents.reducers import AnyReducer
 from passdown.contracts.errors import ContractError
 
 
@@ -21,6 +34,14 @@ def make_tool(name: str) -> Tool[[], int]:
         return 1
 
     return look
+
+
+def make_reducer(name: str) -> AnyReducer:
+    @reducer(name)
+    def fold(so_far: dict[str, object] | None, branch: BranchResult) -> dict[str, object]:
+        return {}
+
+    return fold
 
 
 def module(name: str, **contents: object) -> types.ModuleType:
@@ -63,3 +84,32 @@ def test_a_registry_can_be_passed_on():
 def test_nothing_registers_itself():
     make_agent("clerk")
     assert Registry().agents == {}
+
+
+def test_reducers_are_collected_as_the_agents_of_their_roles():
+    total = make_reducer("total")
+    found = collect(module("one", total=total), module("two", again=total, clerk=make_agent("clerk")))
+    assert found.agents["reduce.total"] is total.agent
+    assert list(found.agents) == ["reduce.total", "clerk"]
+
+
+def test_the_roles_of_merges_are_served_beside_others():
+    registry = Registry(
+        [make_agent("judge"), make_agent("clerk"), make_reducer("total"), make_reducer("all")]
+    )
+    merges = ["reduce.all", "reduce.total", "passdown.merge"]
+    assert registry.served() == ["clerk", "judge", *merges]
+    assert registry.served(["judge"]) == ["judge", *merges]
+    assert registry.served(["reduce.total", "judge"]) == [
+        "reduce.total",
+        "judge",
+        "reduce.all",
+        "passdown.merge",
+    ]
+    assert Registry().served() == ["passdown.merge"]
+
+
+def test_merges_may_be_left_to_others():
+    registry = Registry([make_agent("clerk"), make_reducer("total")])
+    assert registry.served(merge=False) == ["clerk"]
+    assert registry.served(["clerk", "passdown.merge"], merge=False) == ["clerk", "passdown.merge"]

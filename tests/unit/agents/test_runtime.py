@@ -61,9 +61,13 @@ def test_hooks_are_called_around_each_act(which: Agent):
 
     with runtime_of(broker, which, tools=(pay,), hooks=hooks) as runtime:
         runtime.drain(which.role)
-    acts = ["take", "claim", "checkpoint", "intent", "write", "report", "give"]
-    assert [point for point, _ in seen] == [f"{when}_{act}" for act in acts for when in ("before", "after")]
-    assert {session for point, session in seen if "take" not in point} == {pack.session_id}
+    acts = ["claim", "checkpoint", "intent", "write", "report", "give"]
+    told = [point for point, session in seen if session == pack.session_id]
+    assert told == [f"{when}_{act}" for act in acts for when in ("before", "after")]
+    # A drain with slots to spare may look for more while the agent runs.
+    taken = [point for point, session in seen if not session]
+    assert taken[:2] == ["before_take", "after_take"]
+    assert set(taken) == {"before_take", "after_take"}
 
 
 def running(runtime: Runtime, role: str) -> threading.Thread:

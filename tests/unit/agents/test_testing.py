@@ -3,11 +3,13 @@ import pytest
 
 from passdown.agents import (
     Agent,
+    BranchResult,
     Context,
     ContractError,
     Done,
     NeedsInput,
     Pack,
+    PackJoin,
     Question,
     SyncContext,
     agent,
@@ -116,3 +118,39 @@ def test_decisions_are_used_in_order():
     )
     assert outcome.output == {"all": ["a", "b"]}
     assert len(runs) == 2
+
+
+def test_branches_are_outputs_or_what_counts():
+    @agent("judge")
+    def work(pack: Pack, ctx: SyncContext) -> Done:
+        assert pack.join is not None
+        found = {one.branch: [one.outcome, one.output, one.reason] for one in ctx.branches()}
+        return Done({"found": found, "counted": pack.join.counted, "outcomes": pack.join.outcomes})
+
+    refused = BranchResult(branch="legal", place=1, outcome="refused", reason="no")
+    outcome = run_agent(work, make_pack("judge", goal="judge"), branches=[{"yes": True}, refused])
+    assert outcome.output == {
+        "found": {"0": ["done", {"yes": True}, ""], "legal": ["refused", None, "no"]},
+        "counted": 2,
+        "outcomes": {"done": 1, "refused": 1},
+    }
+
+
+def test_a_pack_may_say_itself_what_it_joins():
+    join = PackJoin(
+        join_id="s0-1.j-1", merge="judge", branches=9, counted=1, digest="d", outcomes={}, how="partial"
+    )
+
+    @agent("judge")
+    def work(pack: Pack, ctx: SyncContext) -> Done:
+        assert pack.join == join
+        return Done({"n": [one.output for one in ctx.branches()]})
+
+    assert run_agent(work, make_pack("judge", join=join), branches=[{"x": 1}]).output == {"n": [{"x": 1}]}
+    short = run_agent(work, make_pack("judge", join=join), branches=[], max_attempts=1)
+    assert "0 branches were read where 1 count" in short.problems[0].text
+
+
+def test_a_branch_that_is_no_json_is_refused():
+    with pytest.raises(ContractError, match="branch 1"):
+        run_agent(judge, branches=[{}, {"x": object()}])

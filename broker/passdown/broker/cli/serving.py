@@ -60,6 +60,7 @@ def up_command(
 @_MODULE
 @_POOL
 @_CONCURRENCY
+@click.option("--no-merge", is_flag=True, help="Leave the merges of fan-outs to other workers.")
 @click.pass_obj
 @click.pass_context
 def worker_command(
@@ -69,13 +70,15 @@ def worker_command(
     modules: tuple[str, ...],
     pool: str | None,
     concurrency: str | None,
+    no_merge: bool,
 ) -> None:
-    """Run a pool of workers for some roles.
+    """Run a pool of workers for some roles, and for the merges of fan-outs.
 
     Run as many as you like. One that dies is started again; what it held is handed on when its lease runs
     out. Ends as `up` does.
     """
-    settings = _settings(frame, modules=modules, pool=pool, concurrency=concurrency)
+    merge = "false" if no_merge else None
+    settings = _settings(frame, modules=modules, pool=pool, concurrency=concurrency, merge=merge)
     if not settings.modules:
         raise click.UsageError("a worker needs its agents: --module, or `modules` in passdown.toml", ctx)
     names = list(dict.fromkeys(roles or settings.roles))
