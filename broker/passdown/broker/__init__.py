@@ -4,9 +4,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from passdown.broker.client import Broker, Session, Submission
-    from passdown.broker.plans import Grant, HumanStage, Level, Plan, Returns, Stage
+    from passdown.broker.plans import FanOut, Grant, HumanStage, Join, Level, Plan, Returns, Stage
 
-__all__ = ["Broker", "Grant", "HumanStage", "Level", "Plan", "Returns", "Session", "Stage", "Submission"]
+__all__ = [
+    "Broker",
+    "FanOut",
+    "Grant",
+    "HumanStage",
+    "Join",
+    "Level",
+    "Plan",
+    "Returns",
+    "Session",
+    "Stage",
+    "Submission",
+]
 
 
 def __getattr__(name: str) -> Any:

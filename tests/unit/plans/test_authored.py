@@ -116,7 +116,7 @@ def test_every_field_of_the_stored_stage_can_be_said() -> None:
     assert compile_plan(WRITTEN) == STORED
     said_fields = set(Stage.model_fields) | set(HumanStage.model_fields)
     renamed = {"lease_seconds": "lease", "deadline_seconds": "deadline", "time_limit_seconds": "time_limit"}
-    assert {renamed.get(name, name) for name in stored.Stage.__struct_fields__} == said_fields
+    assert {renamed.get(name, name) for name in stored.Stage.__struct_fields__} == {*said_fields, "fan_out"}
 
 
 def test_in_python_the_faults_of_one_model_come_at_once_where_it_is_made() -> None:
@@ -131,7 +131,7 @@ SHAPES: list[Any] = [
         {"bogus": 1},
         "bogus: unknown field; there are: name, version, description, start, max_steps, stages",
     ),
-    ({"stages": {"a": {"role": "r", "fan_out": {}}}}, "stages.a.fan_out: unknown field; there are: "),
+    ({"stages": {"a": {"role": "r", "fan_in": {}}}}, "stages.a.fan_in: unknown field; there are: "),
     (
         {"stages": {"a": {"role": "r", "donewhen": []}}},
         "stages.a.donewhen: unknown field; did you mean 'done_when'?",
@@ -150,7 +150,7 @@ SHAPES: list[Any] = [
     ),
     (
         {"stages": {"a": {}}},
-        "stages.a: 'role' is missing; name the role, or the `queue` of a person's stage",
+        "stages.a: 'role' is missing; name the role, the `queue` of a person's stage, or a `fan_out`",
     ),
     ({"stages": {"a": 5}}, "stages.a: expected a table, got 5"),
     ({"stages": 5}, "stages: expected a table, got 5"),

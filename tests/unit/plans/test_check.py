@@ -110,7 +110,7 @@ def test_a_stored_plan_is_checked_as_well_however_it_was_made() -> None:
     )
     assert [str(fault) for fault in check_plan(broken)] == [
         "spec: expected 'passdown.plan/1', got 'passdown.plan/2'",
-        "stages.a: neither a role nor a queue is named; name the `role`, or a person's `queue`",
+        "stages.a: neither a role nor a queue is named, and no branches; name the `role`, a person's `queue`, or a `fan_out`",
         "stages.a.next: there is no stage ''; there are: a, b, end",
         "stages.b.role: a stage is a role's or a person's; leave out `role` or `queue`",
         "stages.b: no move leads here from 'a'; add a move to it, or remove it",

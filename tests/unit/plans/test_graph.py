@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from passdown.broker.plans.graph import Graph, graph_of
-from passdown.contracts.plans import Next, Plan, Stage
+from passdown.contracts.plans import FanOut, Next, Plan, Stage
 
 
 def plan_of(**targets: list[str]) -> Plan:
@@ -40,6 +41,33 @@ def test_stages_stand_in_the_order_in_which_they_are_passed() -> None:
     )
     assert graph.in_order("start") == ["start", "left", "right", "last", "lost"]
     assert graph.in_order("nowhere") == ["start", "last", "right", "left", "lost"]
+
+
+def test_branches_are_reached_but_are_no_moves() -> None:
+    stages = plan_of(a=["d"], b=["c"], c=[], d=["end"], e=["a"]).stages
+    opened = {**stages, "a": replace(stages["a"], fan_out=FanOut(branches={"x": "b", "y": "gone"}))}
+    graph = graph_of(Plan(name="p", start="a", stages=opened))
+    assert graph.opens == {"a": ["b"]}
+    assert graph.reachable("a") == {"a", "b", "c", "d"}
+    assert graph.passed(["a"]) == {"a", "d"}
+    assert graph.distances("a") == {"a": 1, "d": 2}
+    assert graph.in_order("a") == ["a", "b", "c", "d", "e"]
+
+
+def test_how_deep_fan_outs_nest() -> None:
+    follows: dict[str, list[str]] = {"a": [], "b": ["c"], "c": [], "d": ["a"], "e": []}
+    graph = Graph(follows, frozenset(), {"a": ["b"], "c": ["e"], "d": ["e"]})
+    assert graph.inner == {"a": {"c"}, "c": set(), "d": set()}
+    assert graph.nested_deeper(0) == {"a", "c", "d"}
+    assert graph.nested_deeper(1) == {"c"}
+    assert graph.nested_deeper(2) == set()
+    assert Graph(follows, frozenset(), {"a": ["d"]}).nested_deeper(100) == {"a"}
+
+
+def test_a_join_that_is_short_moves_to_a_stage_and_to_no_queue() -> None:
+    fan_out = FanOut(branches={"x": "b"}, on_short="b", on_conflict="people")
+    stages = {"a": Stage(fan_out=fan_out, next=Next(to="end")), "b": Stage(role="r")}
+    assert graph_of(Plan(name="p", start="a", stages=stages)).follows == {"a": ["b"], "b": []}
 
 
 def test_a_long_plan_is_no_problem() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from passdown.broker.plans.names import name_faults
+from passdown.broker.plans.names import name_faults, slipped
 
 
 @pytest.mark.parametrize("name", ["a", "pay", "refund-approvers", "draft.review_2", "x" * 100])
@@ -33,3 +33,14 @@ def test_the_sentence() -> None:
             " use lower-case words joined by - _ or . (at most 100 characters, a letter first)"
         )
     ]
+
+
+@pytest.mark.parametrize("written", ["vot", "votes", "vute", "ovte", "evote", "voet"])
+def test_a_name_is_taken_for_another_but_for_one_letter(written: str) -> None:
+    assert slipped(written, "vote")
+
+
+@pytest.mark.parametrize("written", ["vote", "vo", "voters", "etov", "", "veto"])
+def test_what_differs_by_more_or_not_at_all_is_another_name(written: str) -> None:
+    assert not slipped(written, "vote")
+    assert not slipped("pax", "pay")

@@ -59,13 +59,46 @@ STAGES: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "escalation": st.lists(st.sampled_from(["leads", "bosses"]), max_size=1),
     },
 )
-FIRST: st.SearchStrategy[Any] = STAGES.map(lambda stage: {**stage, "next": {"suggest": ["b", "c", "end"]}})
+#: One field each, and none that lists are in.
+FIELDS: st.SearchStrategy[Any] = st.text().filter(
+    lambda text: bool(text.strip()) and "." not in text and text not in ("items", "order")
+)
+FAN_OUTS: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {
+        "fan_out": st.fixed_dictionaries(
+            {"branches": st.sampled_from([{"one": "leaf"}, [["one", "leaf"], ["two", "leaf"]]])},
+            optional={"at_once": st.integers(0, 100_000), "give": st.just(["order"])},
+        )
+        | st.fixed_dictionaries(
+            {"each": st.sampled_from(["items", "order.items"]), "stage": st.just("leaf")},
+            optional={"item": FIELDS, "key": st.just("") | FIELDS, "most": st.integers(2, 100_000)},
+        ),
+        "join": st.fixed_dictionaries(
+            {"need": st.sampled_from(["all", "any", "veto", 1])},
+            optional={
+                "merge": st.sampled_from(["collect", "first", "reduce:sum.up", "vote", "editor"]),
+                "deadline": st.sampled_from(["90s", "1h"]),
+                "conflict": st.just(["decision"]),
+                "on_short": st.sampled_from(["merge", "fail", "b", "people"]),
+                "wait_for_people": st.booleans(),
+            },
+        ),
+        "next": st.just("end") | st.just("b"),
+    },
+    optional={"goal": st.text(), "deadline": st.just("2h"), "on_failed": st.just("fail") | TARGETS},
+)
+LEAF = {"role": "leaf", "returns": {"schema": DECISION}}
+FIRST: st.SearchStrategy[Any] = STAGES.map(
+    lambda stage: {**stage, "next": {"suggest": ["b", "c", "fan", "end"]}}
+)
 #: Plans that are sound, however odd what stands in them.
 PLANS: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {
         "name": st.sampled_from(["p", "refund.eu"]),
         "start": st.just("a"),
-        "stages": st.fixed_dictionaries({"a": FIRST, "b": STAGES, "c": STAGES}),
+        "stages": st.fixed_dictionaries(
+            {"a": FIRST, "b": STAGES, "c": STAGES, "fan": FAN_OUTS, "leaf": st.just(LEAF)}
+        ),
     },
     optional={
         "version": st.integers(1, 2**53 - 1),
@@ -97,7 +130,28 @@ SOUND: dict[str, Any] = {
             "escalation": ["leads", {"queue": "bosses", "after": "1h30m", "hand_over": {"type": "string"}}],
         },
         "ask": {"queue": "people", "deadline": "2d", "next": {"suggest": ["check", "tell"], "done": "tell"}},
-        "tell": {"role": "desk", "next": {"done": "end", "failed": "fail"}, "ask": "people"},
+        "tell": {"role": "desk", "next": {"done": "read", "failed": "fail"}, "ask": "people"},
+        "read": {
+            "fan_out": {
+                "each": "documents",
+                "stage": "judge",
+                "key": "id",
+                "give": ["orderId"],
+                "at_once": 8,
+            },
+            "join": {
+                "need": 2,
+                "counts": ["done", "refused"],
+                "deadline": "1h",
+                "merge": "vote",
+                "vote_on": ["decision"],
+                "conflict": ["decision"],
+                "on_conflict": "ask",
+                "on_short": "people",
+            },
+            "deadline": "2h",
+        },
+        "judge": {"role": "judge", "returns": {"schema": DECISION}},
     },
 }
 CONTAINERS: list[Any] = [[], {}, [[]], {"": {}}, {1: 2}, {"field": "x"}, {"$ref": "#"}, {"type": 5}, set()]
@@ -112,7 +166,7 @@ JUNK: st.SearchStrategy[Any] = (
     | st.binary()
     | st.sampled_from([*CONTAINERS, object(), int, object])
 )
-STRANGE_KEYS: list[Any] = [5, None, "\0role", "\ud800", "[key]", "queue"]
+STRANGE_KEYS: list[Any] = [5, None, "\0role", "\ud800", "[key]", "queue", "fan_out", "join", "branches"]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])

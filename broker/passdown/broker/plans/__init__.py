@@ -6,7 +6,17 @@
 A plan that is refused raises PlanError with every fault, each with its place and how to mend it.
 """
 
-from passdown.broker.plans.authored import Backoff, Grant, HumanStage, Level, Plan, Returns, Stage
+from passdown.broker.plans.authored import (
+    Backoff,
+    FanOut,
+    Grant,
+    HumanStage,
+    Join,
+    Level,
+    Plan,
+    Returns,
+    Stage,
+)
 from passdown.broker.plans.check import check_plan
 from passdown.broker.plans.check_tools import check_tools
 from passdown.broker.plans.compiling import compile_plan
@@ -17,9 +27,11 @@ from passdown.broker.plans.picture import as_mermaid, as_text
 
 __all__ = [
     "Backoff",
+    "FanOut",
     "Fault",
     "Grant",
     "HumanStage",
+    "Join",
     "Level",
     "Plan",
     "Returns",

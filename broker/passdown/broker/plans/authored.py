@@ -9,6 +9,12 @@
         },
     )
 
+A stage that opens branches is a `FanOut`; in TOML it has a table `fan_out`, and as `join` what Python says in a `Join`:
+
+    [stages.review]
+    fan_out = { each = "documents", stage = "judge", key = "id", at_once = 8 }
+    join = { need = 2, deadline = "1h", merge = "vote", vote_on = ["verdict"], on_short = "reviewers" }
+
 Durations have a unit: ``90s``, ``5m``, ``2h``, ``3d`` (see `durations`). Where a schema is asked for, a
 dict, the path of a .json file beside the plan, or a class will do. Names of stages, queues and roles are
 lower-case words joined by - _ or . . Nothing here is checked beyond its shape: `compile_plan` does that.
@@ -18,11 +24,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PlainValidator, Strict, Tag, ValidationError
-from pydantic_core import PydanticCustomError
 
-from passdown.broker.plans import wording
+from passdown.broker.plans import values, wording
 from passdown.broker.plans.durations import Duration
-from passdown.broker.plans.faults import closest, show
+from passdown.broker.plans.faults import closest
 from passdown.broker.plans.schema_source import SchemaSource
 from passdown.contracts import plans as stored
 from passdown.contracts.errors import PlanError
@@ -52,53 +57,36 @@ class _Authored(_Model):
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=False, validate_by_alias=True)
 
 
-def _wrong(problem: str, mend: str) -> PydanticCustomError:
-    return PydanticCustomError("passdown", "{problem}", {"problem": problem, "mend": mend})
-
-
-def _schema_source(value: Any) -> Any:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        raise _wrong(
-            f"{show(value)} is no schema", "give a table, the path of a .json file, or a Python class"
-        )
-    return value
-
-
-def _next(value: object) -> object:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Mapping) and all(
-        isinstance(key, str) for key in cast("Mapping[object, object]", value)
-    ):
-        return cast("Mapping[str, object]", value)
-    if isinstance(value, list | tuple):
-        raise _wrong(
-            "a list says nothing about which to take", "write { suggest = [...] } to let the agent choose"
-        )
-    raise _wrong(
-        f"expected a stage or a table of stages, got {show(cast(object, value))}",
-        'write next = "stage" or { field = …, value = "stage" }',
-    )
-
-
 def _name_or_table(value: Any) -> str:
     return wording.NAME_TAG if isinstance(value, str) else wording.TABLE_TAG
 
 
-def _role_or_human(value: Any) -> str:
+def _kind_of_stage(value: Any) -> str:
     if isinstance(value, Mapping):
         keys = cast("Mapping[object, object]", value).keys()
+        if "fan_out" in keys:
+            return wording.FAN_OUT_TABLE_TAG
         return wording.HUMAN_TAG if "queue" in keys and "role" not in keys else wording.ROLE_TAG
-    return wording.HUMAN_TAG if isinstance(value, HumanStage) else wording.ROLE_TAG
+    match value:
+        case HumanStage():
+            return wording.HUMAN_TAG
+        case FanOut():
+            return wording.FAN_OUT_TAG
+        case FanOutTable():
+            return wording.FAN_OUT_TABLE_TAG
+        case _:
+            return wording.ROLE_TAG
 
 
 def _returns_or_schema(value: Any) -> str:
     return wording.TABLE_TAG if isinstance(value, Returns | Mapping) else wording.NAME_TAG
 
 
-AnySchema = Annotated[SchemaSource, PlainValidator(_schema_source)]
-NextMove = Annotated[str | Mapping[str, str | Sequence[str]], PlainValidator(_next)]
+AnySchema = Annotated[SchemaSource, PlainValidator(values.schema)]
+NextMove = Annotated[str | Mapping[str, str | Sequence[str]], PlainValidator(values.next_moves)]
 Whole = Annotated[int, Strict()]
+Branches = Annotated[Mapping[str, str] | Sequence[tuple[str, str]], PlainValidator(values.branches)]
+Need = Annotated[stored.Need | int, PlainValidator(values.need)]
 
 
 class Grant(_Authored):
@@ -208,9 +196,88 @@ class HumanStage(_AnyStage):
     queue: str
 
 
+class Join(_Authored):
+    """When the branches of a fan-out are enough, and how one result is made of them.
+
+    ``need``: ``all``, ``any``, a number, or ``veto`` (all, and the first that refuses ends it), of branches that
+    end with one of the outcomes ``counts`` (``done``, ``refused``, ``failed``, ``cancelled``). A branch that waits
+    for a person is waited for, unless ``wait_for_people`` is false. ``deadline`` counts from the entry into the
+    stage.
+
+    ``merge``: ``collect``, ``first``, ``vote`` (more than half must agree in the fields ``vote_on``, or in the whole
+    output), ``reduce:NAME`` (a registered function), or a role, whose worker merges. The outputs must agree in the
+    fields ``conflict``. Where they do not, or no vote has a majority, ``on_conflict`` says what follows; where
+    branches cannot become enough any more, or in time, ``on_short`` does: a stage, ``fail``, or a human queue,
+    and for ``on_short`` also ``merge`` (of what is there). What is left out is put to people (the first of the
+    stage's ``escalation``).
+    """
+
+    need: Need = "all"
+    counts: Sequence[stored.BranchOutcome] = ("done",)
+    wait_for_people: Annotated[bool, Strict()] = True
+    deadline: Duration | None = None
+    merge: str = "collect"
+    vote_on: Sequence[str] = ()
+    conflict: Sequence[str] = ()
+    on_conflict: str | None = None
+    on_short: str | None = None
+
+
+class Opens(_Authored):
+    """Which branches a fan-out opens: the table `fan_out` of a stage in TOML, fields of `FanOut` in Python.
+
+    ``branches`` names each and the stage in which it begins; or there is one ``each`` item of a list (a path in the
+    session's data, or a stored list), beginning in ``stage``. A branch gets the session's data, or only the
+    fields ``give``, and its ``item`` under that name; the item's field ``key`` names it (its place, from 0, where
+    that is left out). A list of more than ``most`` items is refused; ``at_once`` branches run at once (0: all).
+    """
+
+    branches: Branches = {}
+    each: str = ""
+    stage: str = ""
+    item: str = "item"
+    key: str = ""
+    give: Sequence[str] | None = None
+    most: Whole = 1000
+    at_once: Whole = 0
+
+
+class _Joined(_AnyStage):
+    """What a fan-out says besides its branches: all but the join itself is about the merge."""
+
+    join: Join = Join()
+    tools: Sequence[ToolGrant] = ()
+    lease: Duration = "60s"
+    time_limit: Duration | None = None
+    max_attempts: Whole = 3
+    backoff: Backoff = Backoff()
+    on_refused: str | None = None
+    on_failed: str | None = None
+
+
+class FanOut(Opens, _Joined):
+    """A stage that opens branches, each a session of its own, joins them, and merges what they give back.
+
+        FanOut(each="documents", stage="judge", join=Join(need=2, merge="vote"), next="tell")
+
+    A branch goes from stage to stage until one leads to ``end``; then it is done, and the join sees its last
+    output. ``returns``, ``next``, ``lease``, ``max_attempts``, … are about the merge; ``tools`` are for a role that
+    merges. ``deadline`` counts from the entry into the stage, branches and merge together.
+    """
+
+
+class FanOutTable(_Joined):
+    """A `FanOut` as TOML says it."""
+
+    fan_out: Opens
+
+
 AnyStage = Annotated[
-    Annotated[Stage, Tag(wording.ROLE_TAG)] | Annotated[HumanStage, Tag(wording.HUMAN_TAG)],
-    Discriminator(_role_or_human),
+    Annotated[Stage, Tag(wording.ROLE_TAG)]
+    | Annotated[HumanStage, Tag(wording.HUMAN_TAG)]
+    | Annotated[FanOut, Tag(wording.FAN_OUT_TAG)]
+    | Annotated[FanOutTable, Tag(wording.FAN_OUT_TABLE_TAG)],
+    Discriminator(_kind_of_stage),
 ]
 
 
@@ -230,9 +297,18 @@ _OWNERS: dict[str | int, type[_Authored]] = {
     "escalation": Level,
     "returns": Returns,
     "backoff": Backoff,
+    "fan_out": Opens,
+    "join": Join,
     wording.ROLE_TAG: Stage,
     wording.HUMAN_TAG: HumanStage,
+    wording.FAN_OUT_TABLE_TAG: FanOutTable,
 }
+
+
+def as_table(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that were `given` of a fan-out as TOML would say them."""
+    opened = {name: value for name, value in given.items() if name in Opens.model_fields}
+    return {"fan_out": opened, **{name: value for name, value in given.items() if name not in opened}}
 
 
 def mend_unknown(loc: wording.Path, within: type[BaseModel] = Plan) -> str:
@@ -240,19 +316,35 @@ def mend_unknown(loc: wording.Path, within: type[BaseModel] = Plan) -> str:
     owner, name = within, str(loc[-1])
     for part in loc[:-1]:
         owner = _OWNERS.get(part, owner)
+    known = [field.alias or key for key, field in owner.model_fields.items()]
+    return _misplaced(owner, name) or closest(name, known)
+
+
+def _misplaced(owner: type[BaseModel], name: str) -> str:
+    """Return what to do about a field that is known elsewhere; empty where it is not."""
+    if owner in (Stage, HumanStage) and name in (*Opens.model_fields, "join") and name != "stage":
+        return "only a fan-out has it, which is a stage with a table `fan_out`"
     if owner is Stage and name == "queue":
         return "a stage is a role's or a person's: leave out `role` or `queue`"
     if owner is HumanStage and name in Stage.model_fields:
         return "only a stage of a role has it; this is a person's, as it has a `queue`"
-    if owner is Returns and name in (
-        "type",
-        "properties",
-        "required",
-        "$ref",
-        "enum",
-        "anyOf",
-        "oneOf",
-        "allOf",
-    ):
+    if owner is Returns and name in _OF_SCHEMAS:
         return "a schema stands under `schema`: returns = { schema = { … } }"
-    return closest(name, [field.alias or key for key, field in owner.model_fields.items()])
+    return _misplaced_in_fan_out(name) if owner in (FanOut, FanOutTable, Opens, Join) else ""
+
+
+def _misplaced_in_fan_out(name: str) -> str:
+    if name == "role":
+        return 'a fan-out has no worker but for its merge: join = { merge = "the role" }'
+    if name == "queue":
+        return "a fan-out is no person's stage: leave out `queue` or `fan_out`"
+    if name in Join.model_fields:
+        return "it stands under `join`"
+    if name in Opens.model_fields:
+        return "it stands under `fan_out`"
+    if name in _Joined.model_fields:
+        return "it stands in the stage itself"
+    return "only a stage of a role has it" if name in Stage.model_fields else ""
+
+
+_OF_SCHEMAS = ("type", "properties", "required", "$ref", "enum", "anyOf", "oneOf", "allOf")

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from passdown.broker.plans.at import At
+from passdown.broker.plans.check_branches import branch_faults
 from passdown.broker.plans.check_stage import stage_faults
-from passdown.broker.plans.faults import Fault, around, closest, place, serious, show
+from passdown.broker.plans.faults import Fault, around, closest, place, serious, show, within
 from passdown.broker.plans.graph import Graph, graph_of
 from passdown.broker.plans.names import name_faults
 from passdown.contracts.codec import KIB, MAX_INTEGER, check, encode
@@ -33,9 +34,10 @@ def check_plan(plan: Plan, *, unsure: AbstractSet[str] = frozenset()) -> list[Fa
     for at in stages:
         found += name_faults(at.place(), "stage", at.name)
         found += stage_faults(at)
-    found += _graph_faults(
-        plan, {at.name for at in stages if _is_vague(at)}, sure_of_start="start" not in unsure
-    )
+    vague = {at.name for at in stages if _is_vague(at)}
+    graph = graph_of(plan, may_end=vague)
+    found += _graph_faults(plan, graph, vague, sure_of_start="start" not in unsure)
+    found += branch_faults(plan, graph, vague | {at.name for at in stages if _gives_unknown(at, found)})
     if not serious(found):
         found += _size_faults(plan)
     return [fault for fault in found if unsure.isdisjoint(around(fault.place))]
@@ -69,26 +71,34 @@ def _head_faults(plan: Plan) -> Iterator[Fault]:
         yield Fault("start", f"there is no stage {show(plan.start)}", closest(plan.start, plan.stages))
 
 
-def _graph_faults(plan: Plan, vague: set[str], *, sure_of_start: bool) -> Iterator[Fault]:
+def _graph_faults(plan: Plan, graph: Graph, vague: set[str], *, sure_of_start: bool) -> Iterator[Fault]:
     """Yield what is wrong with the diagram as a whole; the moves out of `vague` stages are not all known."""
-    graph = graph_of(plan, may_end=vague)
-    distances = graph.distances(plan.start)
-    if distances and sure_of_start and not vague.intersection(distances):
+    reached = graph.reachable(plan.start)
+    if reached and sure_of_start and not vague & reached:
         for name in plan.stages:
-            if name not in distances:
+            if name not in reached:
                 yield Fault(
                     place("stages", name),
                     f"no move leads here from {show(plan.start)}",
                     "add a move to it, or remove it",
                 )
     yield from _endless(graph)
-    nearest = min((steps for name, steps in distances.items() if name in graph.ends), default=0)
-    if nearest > plan.max_steps >= 1:
-        yield Fault(
-            "max_steps",
-            f"{plan.max_steps} steps are too few: the shortest way to an end has {nearest} stages",
-            f"allow at least {nearest}",
-        )
+    yield from _too_few_steps(plan, graph)
+
+
+def _too_few_steps(plan: Plan, graph: Graph) -> Iterator[Fault]:
+    """A session that cannot end within its steps; each branch is one, too."""
+    begins = dict.fromkeys([plan.start, *(start for starts in graph.opens.values() for start in starts)])
+    for start in begins:
+        ways = graph.distances(start).items()
+        nearest = min((steps for name, steps in ways if name in graph.ends), default=0)
+        if nearest > plan.max_steps >= 1:
+            whose = "" if start == plan.start else f" of a branch that begins in {show(start)}"
+            yield Fault(
+                "max_steps",
+                f"{plan.max_steps} steps are too few: the shortest way to an end{whose} has {nearest} stages",
+                f"allow at least {nearest}",
+            )
 
 
 def _endless(graph: Graph) -> Iterator[Fault]:
@@ -106,7 +116,14 @@ def _endless(graph: Graph) -> Iterator[Fault]:
 
 def _is_vague(at: At) -> bool:
     """Whether the moves out of a stage are not all known."""
-    return not all(at.is_sure(field) for field in ("next", "on_refused", "on_denied", "on_failed"))
+    fields = ("next", "on_refused", "on_denied", "on_failed", "fan_out", "join")
+    return not all(at.is_sure(field) for field in fields)
+
+
+def _gives_unknown(at: At, found: list[Fault]) -> bool:
+    """Whether the schema of what a stage gives back cannot be relied on."""
+    here = at.place("returns")
+    return not at.is_sure("returns") or any(within(fault.place, here) for fault in serious(found))
 
 
 def _size_faults(plan: Plan) -> list[Fault]:

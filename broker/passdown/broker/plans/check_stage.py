@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 
 from passdown.broker.plans.at import At
+from passdown.broker.plans.authored import Join
+from passdown.broker.plans.check_fan_out import fan_out_faults
 from passdown.broker.plans.check_moves import move_faults
 from passdown.broker.plans.check_numbers import number_faults
 from passdown.broker.plans.faults import Fault, one_line, serious, show, warning, within
@@ -30,6 +32,7 @@ def stage_faults(at: At) -> list[Fault]:
         *_tool_faults(at),
         *_result_faults(at),
         *number_faults(at),
+        *fan_out_faults(at),
     ]
     schemas = _schema_faults(at)
     found += schemas
@@ -49,12 +52,16 @@ def stage_faults(at: At) -> list[Fault]:
 
 def _who_faults(at: At) -> Iterator[Fault]:
     stage = at.stage
+    if stage.fan_out is not None:
+        return  # `fan_out_faults` says what it may not be besides
     if stage.queue is None:
         if stage.role:
             yield from name_faults(at.place("role"), "role", stage.role)
         else:
             yield Fault(
-                at.place(), "neither a role nor a queue is named", "name the `role`, or a person's `queue`"
+                at.place(),
+                "neither a role nor a queue is named, and no branches",
+                "name the `role`, a person's `queue`, or a `fan_out`",
             )
         if stage.ask != PRODUCER:
             yield from name_faults(at.place("ask"), "queue", stage.ask)
@@ -132,7 +139,8 @@ def _result_faults(at: At) -> Iterator[Fault]:
         yield Fault(here, "the stage could never be done", "add 'done'")
     if len(set(results)) < len(results):
         yield Fault(here, "a result is there twice", "leave one out")
-    if stage.on_refused is not None and "refused" not in results:
+    by_veto = stage.fan_out is not None and stage.fan_out.need == "veto"
+    if stage.on_refused is not None and "refused" not in results and not by_veto:
         yield Fault(
             at.place("on_refused"),
             "the stage cannot refuse",
@@ -142,7 +150,7 @@ def _result_faults(at: At) -> Iterator[Fault]:
         yield Fault(
             at.place("ask"), "the stage cannot ask", "add 'needs-input' to returns.results, or leave it out"
         )
-    if stage.on_denied is not None and not stage.tools and stage.queue is None:
+    if stage.on_denied is not None and not stage.tools and stage.role:
         yield Fault(at.place("on_denied"), "the stage has no tools that could be denied", "leave it out")
 
 
@@ -194,14 +202,21 @@ def _travel_faults(at: At, known: list[Fault]) -> list[Fault]:
     try:
         plain(at.stage, what="stage")
     except ContractError as error:
-        where = at.place(*(_as_authored(part) for part in error.pointer.split("/")[1:]))
+        where = at.place(*_as_authored(error.pointer.split("/")[1:]))
         said = any(within(where, fault.place) or within(fault.place, where) for fault in known)
         return [] if said else [Fault(where, error.problem)]
     return []
 
 
-def _as_authored(key: str) -> str | int:
-    """Return a part of a JSON pointer into the stored form as the author wrote it."""
+def _as_authored(steps: list[str]) -> list[str | int]:
+    """Return the parts of a JSON pointer into the stored form as the author wrote them."""
+    parts = [_key_as_authored(step) for step in steps]
+    if parts[:1] == ["fan_out"] and parts[1:] and parts[1] in Join.model_fields:
+        return ["join", *parts[1:]]
+    return parts
+
+
+def _key_as_authored(key: str) -> str | int:
     name = key.replace("~1", "/").replace("~0", "~").removesuffix("Seconds")
     return int(name) if name.isdecimal() else re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", name)
 

@@ -63,10 +63,11 @@ def _approval(at: At, n: int, grant: Grant, spec: ToolSpec) -> Iterator[Fault]:
 
 def _verify(at: At, n: int, grant: Grant, spec: ToolSpec) -> Iterator[Fault]:
     if spec.effect and not spec.verifies and _retries(at.stage):
+        by_person = "" if at.stage.fan_out is not None else 'recovery = "human" or '
         yield Fault(
             at.place("tools", n),
             f"{show(grant.tool)} has effects outside and no verify, and the stage tries again by itself",
-            'give the tool a verify, or the stage recovery = "human" or max_attempts = 1',
+            f"give the tool a verify, or the stage {by_person}max_attempts = 1",
         )
 
 

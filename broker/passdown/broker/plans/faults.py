@@ -6,7 +6,7 @@ plan as a whole. A *fault* refuses the plan; a *warning* is only said.
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from typing import Literal
@@ -108,6 +108,14 @@ def closest(name: str, known: Iterable[str]) -> str:
     listed = ", ".join(_escaped(one) for one in names[:12])
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return f"there are: {listed}{more}" if names else "there are none"
+
+
+def twice_faults(where: str, names: Sequence[str]) -> Iterator[Fault]:
+    """Yield the fault of each name that is blank or there already in a list, which stands at the place `where`."""
+    for n, name in enumerate(names):
+        if not name.strip() or name in names[:n]:
+            problem = "is there twice" if name.strip() else "is blank"
+            yield Fault(f"{where}[{n}]", problem, "leave it out")
 
 
 def refuse(plan: str, faults: Iterable[Fault]) -> None:

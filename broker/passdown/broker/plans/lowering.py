@@ -4,10 +4,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from passdown.broker.plans.authored import Grant, HumanStage, Level, Plan, Returns, Stage
-from passdown.broker.plans.durations import seconds
-from passdown.broker.plans.faults import Fault, place
-from passdown.broker.plans.moves import moves_of
+from passdown.broker.plans.authored import (
+    AnyStage,
+    Backoff,
+    FanOut,
+    FanOutTable,
+    Grant,
+    HumanStage,
+    Join,
+    Level,
+    Opens,
+    Plan,
+    Returns,
+    Stage,
+)
+from passdown.broker.plans.durations import Duration, seconds
+from passdown.broker.plans.faults import Fault, place, show
+from passdown.broker.plans.moves import ON_RESULT, moves_of
 from passdown.broker.plans.schema_source import Direction, SourceProblem, schema_from
 from passdown.contracts import plans as stored
 from passdown.contracts.schema import Schema
@@ -38,25 +51,28 @@ class Lowering:
             stages={name: self._any_stage(name, stage) for name, stage in plan.stages.items()},
         )
 
-    def _any_stage(self, name: str, stage: Stage | HumanStage) -> stored.Stage:
+    def _any_stage(self, name: str, stage: AnyStage) -> stored.Stage:
         here: Here = ("stages", name)
         moves = moves_of(name, stage.next)
         self.faults += moves.faults
         self.renamed |= moves.renamed
         if moves.faults:
             self.unsure.add(place(*here, "next"))
-        own: dict[str, Any] = (
-            self._role(here, stage, moves.on)
-            if isinstance(stage, Stage)
-            else {"queue": stage.queue, **moves.on}
-        )
+        own: dict[str, Any] = {}
+        match stage:
+            case Stage():
+                own = {**self._role(here, stage), **self._moves_on(here, stage, moves.on)}
+            case HumanStage():
+                own = {"queue": stage.queue, **moves.on}
+            case FanOut() | FanOutTable():
+                own = {**self._fan_out(here, stage), **self._moves_on(here, stage, moves.on)}
         return stored.Stage(
             goal=stage.goal,
             constraints=list(stage.constraints),
             done_when=list(stage.done_when),
             inputs=None if stage.inputs is None else self._schema((*here, "inputs"), stage.inputs, "in"),
             returns=self._returns((*here, "returns"), stage.returns),
-            deadline_seconds=None if stage.deadline is None else seconds(stage.deadline),
+            deadline_seconds=_maybe(stage.deadline),
             max_entries=stage.max_entries,
             priority=stage.priority,
             next=moves.next,
@@ -65,7 +81,7 @@ class Lowering:
             **own,
         )
 
-    def _role(self, here: Here, stage: Stage, on_result: Mapping[str, str]) -> dict[str, Any]:
+    def _role(self, here: Here, stage: Stage) -> dict[str, Any]:
         if stage.delivery == "push" and "lease" not in stage.model_fields_set:
             mend = 'say how long it may take, such as lease = "10m"'
             self._fault(
@@ -74,26 +90,57 @@ class Lowering:
         return {
             "role": stage.role,
             "ask": stage.ask,
-            "tools": [self._grant((*here, "tools", n), grant) for n, grant in enumerate(stage.tools)],
             "scopes": None if stage.scopes is None else list(stage.scopes),
             "risk": stage.risk,
             "waived": stage.waived,
             "delivery": stage.delivery,
             "gateway": stage.gateway,
-            "lease_seconds": seconds(stage.lease),
-            "time_limit_seconds": None if stage.time_limit is None else seconds(stage.time_limit),
-            "max_attempts": stage.max_attempts,
-            "backoff": stored.Backoff(
-                first_seconds=seconds(stage.backoff.first),
-                factor=float(stage.backoff.factor),
-                most_seconds=seconds(stage.backoff.most),
-            ),
             "recovery": stage.recovery,
-            **self._moves_on(here, stage, on_result),
+            **self._work(here, stage),
         }
 
-    def _moves_on(self, here: Here, stage: Stage, on_result: Mapping[str, str]) -> dict[str, str | None]:
-        moves = {"on_refused": stage.on_refused, "on_denied": stage.on_denied, "on_failed": stage.on_failed}
+    def _work(self, here: Here, stage: Stage | FanOut | FanOutTable) -> dict[str, Any]:
+        """Return what is said of a worker's attempts, be it at a role's stage or at a merge."""
+        return {
+            "tools": [self._grant((*here, "tools", n), grant) for n, grant in enumerate(stage.tools)],
+            "lease_seconds": seconds(stage.lease),
+            "time_limit_seconds": _maybe(stage.time_limit),
+            "max_attempts": stage.max_attempts,
+            "backoff": _backoff(stage.backoff),
+        }
+
+    def _fan_out(self, here: Here, stage: FanOut | FanOutTable) -> dict[str, Any]:
+        opened: Opens = stage if isinstance(stage, FanOut) else stage.fan_out
+        return {
+            "fan_out": stored.FanOut(
+                branches=self._branches((*here, "fan_out", "branches"), opened),
+                each=opened.each,
+                stage=opened.stage,
+                item=opened.item,
+                key=opened.key,
+                give=None if opened.give is None else list(opened.give),
+                most=opened.most,
+                at_once=opened.at_once,
+                **_contract(stage.join),
+            ),
+            **self._work(here, stage),
+        }
+
+    def _branches(self, here: Here, opened: Opens) -> dict[str, str]:
+        written = opened.branches
+        found: dict[str, str] = {}
+        for n, (name, start) in enumerate(written.items() if isinstance(written, Mapping) else written):
+            if name in found:
+                self._fault(
+                    (*here, n), f"there is a branch {show(name)} already", "give it a name of its own"
+                )
+            found.setdefault(name, start)
+        return found
+
+    def _moves_on(
+        self, here: Here, stage: Stage | FanOut | FanOutTable, on_result: Mapping[str, str]
+    ) -> dict[str, str | None]:
+        moves: dict[str, str | None] = {field: getattr(stage, field, None) for field in ON_RESULT.values()}
         for field, target in on_result.items():
             if moves[field] is not None:
                 self._fault(
@@ -146,3 +193,29 @@ class Lowering:
 
     def _fault(self, here: Here, problem: str, mend: str = "") -> None:
         self.faults.append(Fault(place(*here), problem, mend))
+
+
+def _contract(join: Join) -> dict[str, Any]:
+    return {
+        "need": join.need,
+        "counts": list(join.counts),
+        "wait_for_people": join.wait_for_people,
+        "deadline_seconds": _maybe(join.deadline),
+        "merge": join.merge,
+        "vote_on": list(join.vote_on),
+        "conflict": list(join.conflict),
+        "on_conflict": join.on_conflict,
+        "on_short": join.on_short,
+    }
+
+
+def _backoff(backoff: Backoff) -> stored.Backoff:
+    return stored.Backoff(
+        first_seconds=seconds(backoff.first),
+        factor=float(backoff.factor),
+        most_seconds=seconds(backoff.most),
+    )
+
+
+def _maybe(duration: Duration | None) -> float | None:
+    return None if duration is None else seconds(duration)

@@ -1,16 +1,33 @@
 """A plan as a picture: text for a terminal, or a Mermaid state diagram."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from passdown.broker.plans.durations import spell
 from passdown.broker.plans.faults import one_line
 from passdown.broker.plans.graph import Graph, graph_of
 from passdown.broker.plans.lanes import Row, draw
-from passdown.contracts.plans import END, FAIL, PRODUCER, Plan, Stage, moves
+from passdown.contracts.plans import (
+    BUILT_IN_MERGES,
+    END,
+    FAIL,
+    MERGE,
+    PRODUCER,
+    REDUCE,
+    FanOut,
+    Plan,
+    Stage,
+    moves,
+)
 
-_LEGEND = {"!": "a person approves the call first", "↺": "comes round again", "■": "the session ends"}
+_LEGEND = {
+    "!": "a person approves the call first",
+    "⇉": "opens branches, each of which goes its way to an end",
+    "↺": "comes round again",
+    "■": "the session ends",
+}
 _GOAL = 200
+_NAMES = 120
 
 
 def as_text(plan: Plan, *, current: str | None = None, width: int = 100) -> str:
@@ -52,7 +69,11 @@ def _stage_rows(plan: Plan, graph: Graph, order: list[str], name: str, current: 
     yield Row(" · ".join(tags) + here, name=one_line(name), head=name, mark="●" if name == plan.start else "")
     for label, text in _details(stage):
         yield Row(text, label=label)
-    for label, target in labelled_moves(stage):
+    for label, target in labelled_branches(stage):
+        yield _branch_row(plan, label, target)
+    for label, text in _join_details(stage, plan.stages):
+        yield Row(text, label=label)
+    for label, target in labelled_moves(stage, plan.stages):
         yield _move_row(plan, graph, order, name, label, target)
 
 
@@ -67,13 +88,21 @@ def _move_row(plan: Plan, graph: Graph, order: list[str], name: str, label: str,
     return Row(f"{label} {one_line(leads)}", leads=target)
 
 
+def _branch_row(plan: Plan, label: str, target: str) -> Row:
+    if target not in plan.stages:
+        return Row(f"{label} ⇉ {one_line(target)}, which does not exist")
+    return Row(f"{label} ⇉ {one_line(target)}", leads=target)
+
+
 def who(stage: Stage) -> str:
     """Return whose stage it is, for a picture."""
+    if stage.fan_out is not None:
+        return "fan-out"
     return one_line(f"person of {stage.queue}" if stage.queue is not None else stage.role)
 
 
 def _traits(stage: Stage) -> list[str]:
-    traits = [] if stage.queue is not None else [stage.recovery]
+    traits = [stage.recovery] if stage.queue is None and stage.fan_out is None else []
     if stage.delivery == "push":
         traits.append("pushed")
     if stage.risk != "normal":
@@ -83,6 +112,52 @@ def _traits(stage: Stage) -> list[str]:
     if stage.time_limit_seconds is not None:
         traits.append(f"{spell(stage.time_limit_seconds)} a run")
     return traits
+
+
+def labelled_branches(stage: Stage) -> list[tuple[str, str]]:
+    """Return the branches that a stage opens, with where they begin: those that begin alike as one."""
+    fan_out = stage.fan_out
+    if fan_out is None:
+        return []
+    found = [(f"each of {one_line(fan_out.each, _NAMES)}", fan_out.stage)] if fan_out.each else []
+    for start in dict.fromkeys(fan_out.branches.values()):
+        names = [name for name, begins in fan_out.branches.items() if begins == start]
+        found.append((one_line(", ".join(names), _NAMES), start))
+    return found
+
+
+def _join_details(stage: Stage, stages: Container[str]) -> Iterator[tuple[str, str]]:
+    fan_out = stage.fan_out
+    if fan_out is None:
+        return
+    opened = [
+        *([f"at most {fan_out.most}"] if fan_out.each else []),
+        *([f"{fan_out.at_once} at once"] if fan_out.at_once else []),
+        *([f"named by {one_line(fan_out.key)}"] if fan_out.key else []),
+    ]
+    if opened:
+        yield "opens", ", ".join(opened)
+    within = [f"within {spell(fan_out.deadline_seconds)}"] if fan_out.deadline_seconds is not None else []
+    people = [] if fan_out.wait_for_people else ["people are not waited for"]
+    counts = " or ".join(fan_out.counts)
+    needs = (
+        f"all {counts}, one that refuses ends it" if fan_out.need == "veto" else f"{fan_out.need} {counts}"
+    )
+    yield "join", ", ".join([needs, *within, *people, f"then {_merge(fan_out)}"])
+    if fan_out.conflict:
+        yield "agree", one_line(", ".join(fan_out.conflict))
+    for label, target in (("conflict", fan_out.on_conflict), ("short", fan_out.on_short)):
+        if target == MERGE and label == "short":
+            yield label, "merges what is there"
+        elif target is not None and target != FAIL and target not in stages:
+            yield label, one_line(f"person of {target}")
+
+
+def _merge(fan_out: FanOut) -> str:
+    if fan_out.merge not in BUILT_IN_MERGES and not fan_out.merge.startswith(REDUCE):
+        return one_line(f"{fan_out.merge} merges")
+    on = f" on {', '.join(fan_out.vote_on)}" if fan_out.vote_on else ""
+    return one_line(f"{fan_out.merge}{on}")
 
 
 def _details(stage: Stage) -> Iterator[tuple[str, str]]:
@@ -105,17 +180,23 @@ def _details(stage: Stage) -> Iterator[tuple[str, str]]:
         yield "escalates", ", then ".join(path)
 
 
-def labelled_moves(stage: Stage) -> list[tuple[str, str]]:
-    """Return each move of a stage with what causes it, those that end the session included."""
+def labelled_moves(stage: Stage, stages: Container[str] = ()) -> list[tuple[str, str]]:
+    """Return each move of a stage with what causes it, those that end the session included.
+
+    `stages` are those of the plan, by which a move of a join is told from a queue.
+    """
     found = [
         (one_line("suggested" if cause.startswith("suggested ") else cause), to)
-        for cause, to in moves(stage).items()
+        for cause, to in moves(stage, stages).items()
     ]
     following = stage.next
     if not (following.to or following.cases or following.suggest):
         found.insert(0, ("done", END))
     if stage.on_failed == FAIL:
         found.append(("failed", FAIL))
+    if stage.fan_out is not None:
+        unlike = {"conflict": stage.fan_out.on_conflict, "short": stage.fan_out.on_short}
+        found += [(cause, FAIL) for cause, target in unlike.items() if target == FAIL]
     return found
 
 
@@ -136,7 +217,10 @@ def as_mermaid(plan: Plan, *, current: str | None = None) -> str:
     if plan.start in names:
         lines.append(f"    [*] --> {names[plan.start]}")
     for name, short in names.items():
-        for label, target in labelled_moves(plan.stages[name]):
+        for label, target in [
+            *((f"opens {one}", to) for one, to in labelled_branches(plan.stages[name])),
+            *labelled_moves(plan.stages[name], plan.stages),
+        ]:
             nowhere = target not in names and target not in (END, FAIL)
             said = f"{label} (to {target}, which does not exist)" if nowhere else label
             lines.append(f"    {short} --> {names.get(target, '[*]')}: {_quoted(said)}")

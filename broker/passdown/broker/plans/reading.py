@@ -6,12 +6,13 @@ what follows from them.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from passdown.broker.plans.authored import Plan, mend_unknown
+from passdown.broker.plans.authored import FanOut, Plan, as_table, mend_unknown
 from passdown.broker.plans.faults import Fault, place, show
 from passdown.broker.plans.wording import Path, faults_of, path_of
 
@@ -21,11 +22,12 @@ _DEEPEST = 6
 #: The most stages that are looked at.
 MOST_STAGES = 500
 #: What stands in for a missing field, so that the rest can be read.
-_STAND_INS: dict[str | int, str] = {
+_STAND_INS: dict[str | int, Any] = {
     "name": "unnamed",
     "start": "unknown",
     "role": "unknown",
     "queue": "unknown",
+    "fan_out": {},
 }
 
 
@@ -74,7 +76,7 @@ def _plain(value: Any, depth: int) -> Any:
             for name in fields
             if name in value.model_fields_set
         }
-        return _plain(given, depth)
+        return _plain(as_table(given) if isinstance(value, FanOut) else given, depth)
     if isinstance(value, Mapping):
         return {key: _plain(below, depth + 1) for key, below in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, list | tuple):
@@ -85,7 +87,7 @@ def _plain(value: Any, depth: int) -> Any:
 def _cut(data: dict[str, Any], path: Path, kind: str) -> Path:
     """Cut out of `data` what an error of this `kind` is about; return the path of what was cut."""
     if path and path[-1] in _STAND_INS and kind != "extra_forbidden" and _is_stage_or_plan(path[:-1]):
-        _put(data, path, _STAND_INS[path[-1]])
+        _put(data, path, copy(_STAND_INS[path[-1]]))
         return path
     if kind == "missing":
         path = path[:-1]

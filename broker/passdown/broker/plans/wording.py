@@ -13,6 +13,8 @@ NAME_TAG = "\0name"
 TABLE_TAG = "\0table"
 ROLE_TAG = "\0role"
 HUMAN_TAG = "\0human"
+FAN_OUT_TAG = "\0fan-out"
+FAN_OUT_TABLE_TAG = "\0fan-out-table"
 
 Path = tuple[str | int, ...]
 #: What to do about an unknown field, from pydantic's location of it.
@@ -50,7 +52,7 @@ def _fault(error: ErrorDetails, mend_unknown: MendUnknown) -> Fault:
 
 
 def _needed(field: str) -> str:
-    return "name the role, or the `queue` of a person's stage" if field == "role" else "add it"
+    return "name the role, the `queue` of a person's stage, or a `fan_out`" if field == "role" else "add it"
 
 
 #: What was expected, by pydantic's type of error.
