@@ -12,11 +12,9 @@ Any call may raise Unavailable where the store does not answer; then it is safe 
 import getpass
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
-from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -26,21 +24,22 @@ from passdown.broker.app import App, compose
 from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT
 from passdown.broker.durability import require_durable
 from passdown.broker.findings import may_lose
+from passdown.broker.joins.lists import keep_list
+from passdown.broker.joins.tickets import OpenTicket, open_tickets
 from passdown.broker.plans import Plan as AuthoredPlan
 from passdown.broker.plans import compile_plan, delegate_plan, load_plan
-from passdown.broker.session import Session, checked
+from passdown.broker.session import Session
 from passdown.broker.stores.base import Documents
 from passdown.broker.stores.queries import (
     FindQueues,
     FindSessions,
-    FindTickets,
     QueueRow,
     SessionRow,
-    TicketRow,
 )
+from passdown.broker.submitting import Prepared, Submission, at_place, submit_of, with_lists
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
-from passdown.contracts.codec import check, digest_of, encode, plain
+from passdown.contracts.codec import check, digest_of, encode
 from passdown.contracts.errors import ContractError, NotFound, PassdownError, PlanError, Unavailable
 from passdown.contracts.pack import Resource
 from passdown.contracts.plans import Plan, PlanRef, plan_ref
@@ -54,11 +53,6 @@ MOST_ROWS = 1000
 #: Sessions that are opened in one round trip.
 _AT_ONCE = 100
 
-#: W3C Trace Context, level 1: version, trace-id, parent-id, flags.
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-#: Stands for the plan in a submit until the store has said which that is.
-_NO_PLAN = PlanRef(name="", version=0, digest="")
-
 
 def me() -> str:
     """Return the principal of whoever runs this process: ``user:`` and the operating system's name for it.
@@ -71,19 +65,6 @@ def me() -> str:
         name = f"uid-{os.getuid()}"
     # A principal has neither spaces nor colons.
     return "user:" + re.sub(r"[\s:]", "-", name)[:120]
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """One piece of work for `Broker.submit_all`; what the fields mean is said at `Broker.submit`."""
-
-    inputs: Any = None
-    _: KW_ONLY
-    task: str = ""
-    key: str | None = None
-    resources: list[Resource] = field(default_factory=list[Resource])
-    trace: str = ""
-    reply_to: str = ""
 
 
 class Broker:
@@ -168,13 +149,15 @@ class Broker:
         resources: list[Resource] | None = None,
         trace: str = "",
         reply_to: str = "",
+        lists: Mapping[str, Iterable[Any]] | None = None,
     ) -> Session:
         """Open a session of a registered plan (``name`` is its newest version, or ``name@version``).
 
         `task` is what its user calls the work (at most 200 characters), `inputs` a JSON object or what
         becomes one (a Struct, a dataclass, a pydantic model), `resources` bulk by reference, each under a
         name of its own, `trace` a W3C ``traceparent``, `reply_to` a message queue of your own that the outcome
-        is sent to (docs/events.md).
+        is sent to (docs/events.md). `lists` are lists, by name, that are too long for the inputs: they are kept
+        beside the session, and a fan-out whose ``each`` is the name opens a branch for each item.
 
         The same `key` (1 to 200 characters) again is the same session, however often it is submitted, also
         where the plan has a newer version by then; without one each call opens its own. Raises
@@ -182,9 +165,15 @@ class Broker:
         is not registered, Conflict for a key whose session was submitted with another content.
         """
         work = Submission(
-            inputs, task=task, key=key, resources=resources or [], trace=trace, reply_to=reply_to
+            inputs,
+            task=task,
+            key=key,
+            resources=resources or [],
+            trace=trace,
+            reply_to=reply_to,
+            lists=lists or {},
         )
-        return self._opened(plan, [_submit_of(work)])[0]
+        return self._opened(plan, [self._prepared(plan, work)])[0]
 
     def submit_all(self, plan: str | PlanRef, work: Iterable[Submission]) -> list[Session]:
         """Open many sessions of one plan in few round trips; returns them in the order of `work`.
@@ -193,18 +182,35 @@ class Broker:
         ContractError, which names its place. Else all are tried, and the first error that `submit` would
         have raised is raised at the end; Unavailable at once. With keys it is safe to submit all again.
         """
-        return self._opened(plan, [_submit_of_many(place, one) for place, one in enumerate(work)])
+        prepared: list[Prepared] = []
+        for place, one in enumerate(work):
+            try:
+                prepared.append(self._prepared(plan, one))
+            except ContractError as error:
+                raise at_place(place, error) from None
+        return self._opened(plan, prepared)
 
-    def _opened(self, plan: str | PlanRef, bodies: list[cmd.Submit]) -> list[Session]:
+    def _prepared(self, plan: str | PlanRef, work: Submission) -> Prepared:
+        """Return a piece of work that is well formed; its lists are read by what its plan says of them."""
+        body = submit_of(work)
+        if not work.lists:
+            return Prepared(body)
+        controller = self.app.controller
+        session_id = self._id_of(body.key)
+        held = controller.load(session_id)
+        ref = plan if isinstance(plan, PlanRef) else self._meant(plan, session_id, body, held)
+        return with_lists(body, work.lists, ref, controller.catalog.document(ref))
+
+    def _opened(self, plan: str | PlanRef, work: list[Prepared]) -> list[Session]:
         sessions: list[Session] = []
         failed: PassdownError | None = None
-        for start in range(0, len(bodies), _AT_ONCE):
-            group = bodies[start : start + _AT_ONCE]
+        for start in range(0, len(work), _AT_ONCE):
+            group = work[start : start + _AT_ONCE]
             opened = self._open_all(plan, group)
-            for body, done in zip(group, opened, strict=True):
+            for one, done in zip(group, opened, strict=True):
                 try:
                     sessions.append(
-                        Session(self, self._id_of(body.key)) if done else self._submit(plan, body)
+                        Session(self, self._id_of(one.body.key)) if done else self._submit(plan, one)
                     )
                 except Unavailable:
                     raise
@@ -214,30 +220,30 @@ class Broker:
             raise failed
         return sessions
 
-    def _open_all(self, plan: str | PlanRef, bodies: Sequence[cmd.Submit]) -> list[bool]:
-        """Open those sessions that nobody has opened yet; says which were."""
+    def _open_all(self, plan: str | PlanRef, work: Sequence[Prepared]) -> list[bool]:
+        """Open those sessions that nobody has opened yet; says which were. Those with lists are left out."""
         controller = self.app.controller
-        names = [self._id_of(body.key) for body in bodies]
         fresh = controller.unopened()
         try:
             ref = plan if isinstance(plan, PlanRef) else controller.catalog.plan(plan, fresh.catalog)
             self._require_durable(ref, fresh)
         except (NotFound, PlanError):
             # It may have been registered a moment ago; and what is open already is met, whatever it may do.
-            return [False] * len(bodies)
-        asks = [
-            Ask(name, replace(body, plan=ref), self.by, fresh)
-            for name, body in zip(names, bodies, strict=True)
-        ]
+            return [False] * len(work)
+        bare = [place for place, one in enumerate(work) if not one.lists]
+        bodies = [work[place].body for place in bare]
+        asks = [Ask(self._id_of(body.key), replace(body, plan=ref), self.by, fresh) for body in bodies]
         opened, _ = controller.try_all(asks)
-        return [done is not None for done in opened]
+        done = {place for place, outcome in zip(bare, opened, strict=True) if outcome is not None}
+        return [place in done for place in range(len(work))]
 
     def _id_of(self, key: str) -> str:
         """Return the id of the session that a submit with this key opens in this store."""
         return ids.session_id(key, self.app.store.shards)
 
-    def _submit(self, plan: str | PlanRef, body: cmd.Submit) -> Session:
+    def _submit(self, plan: str | PlanRef, work: Prepared) -> Session:
         """Open or meet the session of a key that may have been used before."""
+        body = work.body
         session_id = self._id_of(body.key)
         controller = self.app.controller
         held = controller.load(session_id)
@@ -246,6 +252,9 @@ class Broker:
         known = None if held.state else held
         if known:
             self._require_durable(ref, known)
+        if known and not held.removed:
+            for name, listed in work.lists.items():
+                keep_list(self.app.store, session_id, name, listed)
         controller.run(session_id, replace(body, plan=ref), self.by, held=known)
         return Session(self, session_id)
 
@@ -312,7 +321,7 @@ class Broker:
         limit: int = 50,
         before: str | None = None,
     ) -> list[SessionRow]:
-        """Return at most `limit` (1 to 1000) sessions, newest first; `before` is the last id of the page before.
+        """Return at most `limit` (1 to 1000) sessions that are no branches, newest first, from after the id `before` on.
 
         `status` is one as it is shown (``waiting-human``), `plan` is ``name@version``, `task` its id or name.
         """
@@ -325,10 +334,13 @@ class Broker:
 
     def tickets(
         self, *, queue: str | None = None, session_id: str | None = None, limit: int = 50
-    ) -> list[TicketRow]:
-        """Return at most `limit` (1 to 1000) open tickets, oldest first."""
-        query = FindTickets(queue=queue, session_id=session_id, limit=_limit(limit))
-        return cast("list[TicketRow]", self.app.store.find(query))
+    ) -> list[OpenTicket]:
+        """Return at most `limit` (1 to 1000) open tickets, oldest first; of a session also those of its branches.
+
+        A ticket of a branch says which: by name from its root on, with the session that opened it.
+        """
+        page = open_tickets(self.app.controller, queue=queue, session_id=session_id, limit=_limit(limit))
+        return page.tickets
 
 
 def _principal(name: str) -> str:
@@ -341,46 +353,3 @@ def _limit(limit: int) -> int:
     if not 1 <= limit <= MOST_ROWS:
         raise ContractError("limit", f"expected 1 to {MOST_ROWS}, got {limit}")
     return limit
-
-
-def _submit_of_many(place: int, work: Submission) -> cmd.Submit:
-    try:
-        return _submit_of(work)
-    except ContractError as error:
-        raise ContractError(f"submission {place}: {error.what}", error.problem, error.pointer) from None
-
-
-def _submit_of(work: Submission) -> cmd.Submit:
-    given = plain({} if work.inputs is None else work.inputs, what="inputs")
-    if not isinstance(given, dict):
-        raise ContractError("inputs", "expected a JSON object")
-    body = checked(
-        cmd.Submit(
-            key=uuid4().hex if work.key is None else work.key,
-            plan=_NO_PLAN,
-            inputs=cast("dict[str, Any]", given),
-            task_name=work.task,
-            resources=work.resources,
-            trace=work.trace,
-            reply_to=work.reply_to,
-        )
-    )
-    _check_references(body)
-    return body
-
-
-def _check_references(body: cmd.Submit) -> None:
-    if body.trace and not _TRACEPARENT.fullmatch(body.trace):
-        raise ContractError(
-            "submit", f"expected a W3C traceparent, got {body.trace[:60]!r}", pointer="/trace"
-        )
-    names: set[str] = set()
-    for number, resource in enumerate(body.resources):
-        where = f"/resources/{number}"
-        if not resource.name or not resource.uri:
-            raise ContractError("submit", "a resource has a name and a uri", pointer=where)
-        if resource.name in names:
-            raise ContractError(
-                "submit", f"two resources are named {resource.name[:60]!r}", pointer=f"{where}/name"
-            )
-        names.add(resource.name)

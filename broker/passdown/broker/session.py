@@ -8,18 +8,31 @@ from typing import Any, Protocol, TypeVar, cast
 from passdown.broker.acts import Held
 from passdown.broker.answers import no_session
 from passdown.broker.app import App
-from passdown.broker.core.state import Outcome, State
+from passdown.broker.core.parts import Outcome
+from passdown.broker.core.state import State
+from passdown.broker.joins.comparing import Comparison, compare
+from passdown.broker.joins.showing import (
+    BranchView,
+    JoinView,
+    branches,
+    fan_of,
+    fans_of,
+    find_branch,
+    join_view,
+)
 from passdown.broker.stores.queries import Beside, FindBeside, FindPack
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import convert, decode_any, plain
-from passdown.contracts.errors import ContractError, NotFound, Unavailable
+from passdown.contracts.errors import Conflict, ContractError, NotFound, Unavailable
 from passdown.contracts.events import InputRequested, Logged, Resolution, StageEntered
-from passdown.contracts.pack import Pack, read_pack
+from passdown.contracts.pack import Pack, Parent, read_pack
 
 #: How often whoever waits looks at the session: at first, and at most (seconds). What ends in this process is
 #: heard of at once.
 _LOOK_FIRST, _LOOK_MOST = 0.0004, 0.25
 _PAGE = 500
+#: The most branches that are looked at in one call.
+_MOST_BRANCHES = 1000
 
 
 class Connection(Protocol):
@@ -146,7 +159,8 @@ class Session:
         """Decide a ticket as it was seen: at `version`, by default the one that it has now.
 
         `value`: answers by question for ``answer``, arguments for ``edit``, the output for ``complete``,
-        feedback for ``send-back``, a stage for ``redirect``, the effect's result for ``done``. Raises
+        feedback for ``send-back``, a stage for ``redirect``, the effect's result for ``done``. Of a
+        join's ticket: a branch for ``choose``, ``{"branches": […], "feedback": …}`` for ``send-back``. Raises
         NotFound, Conflict (no longer open, or at another version), Denied (not allowed), ContractError
         (value).
         """
@@ -158,10 +172,44 @@ class Session:
             cmd.Resolve(ticket_no=ticket_no, version=version, resolution=resolution, value=given, note=note)
         )
 
-    def cancel(self, reason: str = "") -> None:
-        """Call the session off. Raises Conflict where it has ended.
+    def joins(self) -> list[JoinView]:
+        """Return how each fan-out of this session stands, in the order of its steps; raises NotFound."""
+        return [join_view(fan) for fan in fans_of(self._broker.app.controller, self.id)]
 
-        Where an effect is under way or unknown, it ends once that is settled.
+    def branches(self, join: str | None = None, *, first: int = 0, limit: int = 100) -> list[BranchView]:
+        """Return at most `limit` (1 to 1000) branches from place `first` on: how each stands, what it waits for.
+
+        `join` is the id of one of this session's joins, by default the last. Raises NotFound, also where the
+        session opened no branches.
+        """
+        if first < 0 or not 1 <= limit <= _MOST_BRANCHES:
+            raise ContractError(
+                "branches", f"expected first from 0 on, limit 1 to {_MOST_BRANCHES}; got {first}, {limit}"
+            )
+        controller = self._broker.app.controller
+        return list(branches(controller.store, fan_of(controller, self.id, join), first, limit))
+
+    def branch(self, name: str, join: str | None = None) -> "Session":
+        """Return the session of a branch by the branch's name; `join` as in `branches`.
+
+        Raises NotFound where there is none of this name, or it is not opened.
+        """
+        controller = self._broker.app.controller
+        found = find_branch(controller.store, fan_of(controller, self.id, join), name)
+        return Session(self._broker, found)
+
+    def comparison(self, ticket_no: int) -> Comparison:
+        """Return what a person decides on who resolves an open ticket on a join: its branches side by side.
+
+        At most 20 of them, so that each different value of the fields that decide is among them. Raises
+        NotFound, and ContractError for a ticket that is about no join.
+        """
+        return compare(self._broker.app.controller, self.id, ticket_no)
+
+    def cancel(self, reason: str = "") -> None:
+        """Call the session off, and its branches. Raises Conflict where it has ended.
+
+        Where an effect is under way or unknown, or a branch is still at work, it ends once that is settled.
         """
         self._run(cmd.Cancel(seen=self.state().seq, reason=reason))
 
@@ -174,8 +222,26 @@ class Session:
         self._run(cmd.Resume(seen=self.state().seq))
 
     def retry(self) -> None:
-        """Issue the present step again, its failures forgotten. Raises Conflict where there is nothing to retry."""
-        self._run(cmd.Retry(seen=self.state().seq))
+        """Issue the present step again, its failures forgotten.
+
+        Raises Conflict where there is nothing to retry, and for a branch that has ended: it is sent back to by the
+        ticket of its join; where that is decided, nobody would wait for it any more.
+        """
+        state = self.state()
+        if state.over and state.parent is not None:
+            self._require_waited_for(state.parent)
+        self._run(cmd.Retry(seen=state.seq))
+
+    def _require_waited_for(self, parent: Parent) -> None:
+        above = self._broker.app.controller.load(parent.session_id).state
+        join = above.join(parent.join_id) if above else None
+        if above is None or above.over:
+            why = f"session {parent.session_id}, whose branch it is, has ended"
+        elif join is None or join.closed:
+            why = f"its join {parent.join_id} is decided"
+        else:
+            return
+        raise Conflict(f"cannot retry: {why}", "", "submit the work anew")
 
     def _run(self, body: cmd.Body) -> None:
         self._broker.app.controller.run(self.id, checked(body), self._broker.by)

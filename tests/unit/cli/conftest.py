@@ -11,6 +11,7 @@ import structlog
 
 from passdown.broker.cli.root import run
 from tests.unit.cli.desk import Desk
+from tests.unit.cli.workshop import Workshop
 
 
 class Said(NamedTuple):
@@ -60,5 +61,20 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
 def at_desk(cli: Cli, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Run command lines on the desk's store, as the producer."""
     monkeypatch.setenv("PASSDOWN_STORE", desk.url)
+    monkeypatch.setenv("PASSDOWN_AS", "user:producer")
+    return cli
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Iterator[Workshop]:
+    made = Workshop(tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def in_workshop(cli: Cli, workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Run command lines on the workshop's store, as the producer."""
+    monkeypatch.setenv("PASSDOWN_STORE", workshop.url)
     monkeypatch.setenv("PASSDOWN_AS", "user:producer")
     return cli

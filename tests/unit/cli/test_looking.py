@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from passdown.broker.cli.views.sessions import StatusView, view_of
-from passdown.broker.core.state import Issued, Outcome, Owed, State
+from passdown.broker.core.parts import Issued, Outcome, Owed
+from passdown.broker.core.state import State
 from passdown.broker.stores.queries import Beside, QueueRow
 from passdown.contracts.plans import Grant, PlanRef
 from tests.unit.cli.conftest import Cli

@@ -10,6 +10,17 @@ from tests.unit.cli.desk import Desk
 
 GOOD = 'name = "p"\nversion = 2\nstart = "a"\n[stages.a]\nrole = "r"\ngoal = "Do it."\n'
 BAD = 'name = "p"\nstart = "b"\n[stages.a]\nrole = "r"\nnext = "c"\n'
+FAN_OUT = """\
+name = "claims"
+start = "review"
+
+[stages.review]
+fan_out = { each = "documents", stage = "judge", at_once = 8 }
+join = { need = 2, merge = "vote", on_short = "reviewers" }
+
+[stages.judge]
+role = "judge"
+"""
 WITH_TOOL = GOOD + 'tools = ["mail.send"]\n'
 AGENTS = """
 from passdown.agents import tool
@@ -68,6 +79,19 @@ def test_a_plan_is_checked_against_the_tools_of_the_store_and_of_modules(cli: Cl
     assert "'mail.send' has effects outside and no verify" in module.out
     assert cli("tools", "register", "agents.py").code == 0
     assert cli("plan", "check", "tool.toml") == module
+
+
+def test_a_fan_out_is_checked_with_its_lines(cli: Cli, folder: Path) -> None:
+    (folder / "claims.toml").write_text(FAN_OUT)
+    assert cli("plan", "check", "claims.toml") == (0, "claims.toml: sound\n", "")
+    assert "each of documents ⇉ judge" in cli("plan", "show", "./claims.toml").out
+    bad = FAN_OUT.replace("vote", "colect").replace('"judge", at', '"jugde", at').replace("= 2", "= 2000")
+    (folder / "claims.toml").write_text(bad)
+    said = cli("plan", "check", "claims.toml")
+    assert said.code == 2
+    assert "claims.toml: fault: stages.review.fan_out.stage (line 5): there is no stage 'jugde'" in said.out
+    assert "claims.toml: fault: stages.review.join.need (line 6): 2000 branches are needed" in said.out
+    assert "claims.toml: fault: stages.review.join.merge (line 6): 'colect' is no merge" in said.out
 
 
 def test_plans_are_registered_all_or_none(at_desk: Cli, desk: Desk, folder: Path) -> None:

@@ -10,6 +10,7 @@ from passdown.broker.cli.views.transitions import Transition, transition
 from passdown.broker.core.state import TRANSITIONS
 from passdown.contracts import events as ev
 from passdown.contracts import reserved
+from passdown.contracts.join_events import LateEffect
 from passdown.contracts.pack import Parent
 from passdown.contracts.plans import PlanRef
 from passdown.contracts.returns import (
@@ -22,6 +23,7 @@ from passdown.contracts.returns import (
 )
 from tests.unit.cli.desk import Desk
 
+JOIN = "s0-1.j-2"
 EFFECT = "s0-1.e-0123456789abcdef"
 EVIL = "a\x1b[31m\nb"
 BOUND: dict[str, Any] = {
@@ -62,6 +64,10 @@ SAID: list[tuple[ev.Event, str]] = [
     (
         ev.StageEntered(stage="pay", step=2, reason="done", human=True),
         "step 2 is stage pay, a person's (done)",
+    ),
+    (
+        ev.StageEntered(stage="pay", step=2, reason="send-back", feedback="look again"),
+        "step 2 is stage pay (send-back); sent back: look again",
     ),
     (
         ev.PackIssued(
@@ -153,14 +159,77 @@ SAID: list[tuple[ev.Event, str]] = [
     (ev.Resumed(), "the session goes on"),
     (
         ev.Ending(status="cancelled", reason="enough"),
-        "will be cancelled once its effects are settled: enough",
+        "will be cancelled once its effects are settled and its branches have ended: enough",
+    ),
+    (
+        ev.Ending(status="done", reason=""),
+        "will be done once its effects are settled and its branches have ended",
     ),
     (ev.Cancelled(reason="enough"), "enough"),
     (ev.Expired(reason="late"), "late"),
     (ev.Failed(reason="3 attempts"), "3 attempts"),
     (ev.Completed(), "the plan ran to its end"),
     (ev.Refused(reason="no", policy="p"), "no (policy p)"),
-    (reserved.FannedOut(join_id="j", branches=3, digest="d"), "3 branches of join j"),
+    (ev.FannedOut(join_id=JOIN, branches=3, digest="d", opening=3), "3 branches of join j-2"),
+    (ev.FannedOut(join_id="j", branches=1, digest="d", opening=1), "1 branch of join j"),
+    (
+        ev.BranchesOpened(join_id=JOIN, opened=500, opening=1000),
+        "500 branches of join j-2 by now, now those up to 1000",
+    ),
+    (ev.BranchesOpened(join_id=JOIN, opened=3, opening=3), "3 branches of join j-2 by now"),
+    (
+        ev.JoinConflict(join_id=JOIN, fields=["a"], counted=3, why="the branches disagree in a"),
+        "3 branches of join j-2 count: the branches disagree in a",
+    ),
+    (ev.JoinShort(join_id=JOIN, why="2 of 3", outcomes={"done": 2}), "join j-2: 2 of 3"),
+    (
+        ev.Joined(
+            join_id=JOIN, how="enough", counted=2, digest="d", upto=3, outcomes={"refused": 1, "done": 2}
+        ),
+        "join j-2 is closed, enough branches ended (2 branches counted; 2 done, 1 refused)",
+    ),
+    (
+        ev.Joined(join_id=JOIN, how="chosen", counted=1, digest="d", upto=3, branch="de"),
+        "join j-2 is closed, a person chose branch de",
+    ),
+    (
+        ev.Joined(join_id=JOIN, how="left", counted=0, digest="d", upto=0, why="too few", to="tell"),
+        "join j-2 is closed, nothing is merged (0 branches counted; none): too few; on to tell",
+    ),
+    (
+        ev.Joined(
+            join_id=JOIN,
+            how="left",
+            counted=4,
+            digest="d",
+            upto=4,
+            outcomes={"done": 4},
+            why="a person gave the output",
+        ),
+        "join j-2 is closed, a person gave the output (4 branches counted; 4 done)",
+    ),
+    (
+        ev.BranchesTold(join_id=JOIN, what="cancel", upto=500),
+        "the first 500 branches of join j-2 were called off",
+    ),
+    (
+        ev.BranchesTold(join_id=JOIN, what="rework"),
+        "chosen branches of join j-2 go on with a person's feedback",
+    ),
+    (
+        ev.JoinDrained(join_id=JOIN, outcomes={"done": 3}),
+        "all branches of join j-2 have ended: 3 done",
+    ),
+    (
+        ev.JoinDrained(
+            join_id=JOIN,
+            outcomes={"done": 3},
+            effects=[LateEffect(branch="b", effect_id=EFFECT, tool="t")],
+            more=2,
+        ),
+        "all branches of join j-2 have ended: 3 done; 3 effects done by branches that do not count",
+    ),
+    (ev.Reopened(feedback="again\nand again"), "sent back: again …"),
     (reserved.TicketExpired(ticket_no=1), '{"type":"TicketExpired","ticketNo":1}'),
 ]
 

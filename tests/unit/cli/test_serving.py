@@ -25,6 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
     def worker(settings: Settings, roles: list[str]) -> int:
         seen.update(worker=(settings.store, roles, settings.modules, settings.concurrency, settings.pool))
+        seen.update(merge=settings.merge)
         return seen.get("status", 0)
 
     def tick(settings: Settings) -> int:
@@ -55,6 +56,18 @@ def test_what_flags_leave_open_the_file_says(cli: Cli, started: Started, tmp_pat
     assert (started["up"].modules, started["up"].plans, started["up"].concurrency) == (["m"], ["p.toml"], 2)
     assert cli("worker", "r").code == 0
     assert started["worker"] == ("sqlite:///passdown.db", ["r"], ["m"], 2, "threads")
+
+
+def test_a_worker_leaves_merges_to_others_where_it_is_told_so(
+    cli: Cli, started: Started, tmp_path: Path
+) -> None:
+    assert cli("worker", "r", "--module", "m").code == 0
+    assert started["merge"] is True
+    assert cli("worker", "r", "--module", "m", "--no-merge").code == 0
+    assert started["merge"] is False
+    (tmp_path / "passdown.toml").write_text("merge = false\n")
+    assert cli("worker", "r", "--module", "m").code == 0
+    assert started["merge"] is False
 
 
 def test_a_worker_serves_the_roles_and_the_pool_of_its_settings_where_it_is_told_none(

@@ -34,7 +34,7 @@ from passdown.broker.demo.outside import outside_lines
 def export_command(frame: Frame, out: Path | None, folder: Path | None) -> None:
     """Write all sessions as JSON Lines, for a check from outside.
 
-    Each line has a `kind`: session, event, effect (its `key` is the idempotency key that the tool got),
+    Each session is followed by its branches, which name it as their parent. Each line has a `kind`: session, event, effect (its `key` is the idempotency key that the tool got),
     ticket, and, where a demo ran in this store, outside.
     """
     store = load_settings(frame).settings.store

@@ -4,14 +4,17 @@ import time
 from collections.abc import Iterator
 
 import click
+from msgspec.structs import replace
 
 from passdown.broker.cli import output
 from passdown.broker.cli.frame import Command, Frame, json_option
 from passdown.broker.cli.opening import opened
 from passdown.broker.cli.screens import show_transition, show_why
+from passdown.broker.cli.treelogs import JoinLines, show_tree_log
 from passdown.broker.cli.views.effects import find_effect, why_view
 from passdown.broker.cli.views.transitions import transition
 from passdown.broker.client import Broker, Session
+from passdown.broker.joins.tree import path_of
 from passdown.broker.logbook import events, read_logged
 from passdown.contracts.errors import NotFound
 from passdown.contracts.ids import session_of
@@ -26,19 +29,38 @@ _FOLLOW_S = 0.25
     "--after", metavar="SEQ", type=click.IntRange(0), default=0, help="Only events after this number."
 )
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until the session ends.")
+@click.option("--tree", is_flag=True, help="The logs of its branches as well, all by time.")
 @json_option
 @click.pass_obj
-def log_command(frame: Frame, session: str, after: int, follow: bool, as_json: bool) -> None:
+@click.pass_context
+def log_command(
+    ctx: click.Context, frame: Frame, session: str, *, after: int, follow: bool, tree: bool, as_json: bool
+) -> None:
     """Show every transition of a session.
 
-    SESSION is its id or key. With --json each line is an event as it is stored.
+    SESSION is its id or key. Where it fanned out, each branch has a line at its join, as it stands now.
+    With --json each line is an event as it is stored; with --tree, too, it says of which branch.
     """
+    if tree and (after or follow):
+        raise click.UsageError("--tree shows whole logs: leave out --after and --follow", ctx)
     with opened(frame) as broker:
-        for raw in _events(broker, broker.session(session), after, follow):
-            if as_json:
+        handle = broker.session(session)
+        if tree:
+            show_tree_log(broker, handle, as_json=as_json)
+        elif as_json:
+            for raw in _events(broker, handle, after, follow):
                 click.echo(raw)
-            else:
-                show_transition(transition(read_logged(raw)))
+        else:
+            _show(broker, handle, _events(broker, handle, after, follow))
+
+
+def _show(broker: Broker, session: Session, log: Iterator[bytes]) -> None:
+    lines = JoinLines(broker, session)
+    for raw in log:
+        logged = read_logged(raw)
+        show_transition(transition(logged))
+        lines.after(logged.event)
+    lines.rest()
 
 
 def _events(broker: Broker, session: Session, after: int, follow: bool) -> Iterator[bytes]:
@@ -64,8 +86,10 @@ def why_command(frame: Frame, effect: str, as_json: bool) -> None:
     session fits. All is taken from the session's log.
     """
     with opened(frame) as broker:
-        log = list(_session_of(broker, effect).events())
-    view = why_view(log, find_effect(log, effect))
+        session = _session_of(broker, effect)
+        log = list(session.events())
+        above = path_of(broker.app.controller, session.state())
+    view = replace(why_view(log, find_effect(log, effect)), above=above)
     if as_json:
         output.print_json(view)
     else:

@@ -9,6 +9,8 @@ from passdown.broker.app import SQLITE, App, Transport, open_doorbell, open_stor
 from passdown.broker.cli.frame import Frame
 from passdown.broker.client import Broker, me
 from passdown.broker.controller import Controller
+from passdown.broker.joins.followups import FollowUps
+from passdown.broker.joins.service import JoinService
 from passdown.broker.logs import set_up_logs
 from passdown.broker.settings import Loaded, Settings, load
 from passdown.contracts.errors import ContractError, NotFound
@@ -44,6 +46,7 @@ def opened(frame: Frame, *, create: bool = False, ring: bool = False) -> Generat
             events_to=settings.events,
             queue_limit=settings.queue_limit,
         )
+        controller.afterwards = FollowUps(JoinService(controller))
         app = App(store, transport, doorbell, controller, settings.accept_effect_loss)
         broker = Broker(app, settings.principal or _me())
     except BaseException:

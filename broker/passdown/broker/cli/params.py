@@ -2,6 +2,7 @@
 
 import re
 import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import msgspec
 
 from passdown.broker.cli.words import cut
 from passdown.broker.client import Broker, Session
+from passdown.broker.joins.lists import LIST_BUDGET
 from passdown.broker.plans.durations import LONGEST, seconds, spell
 from passdown.contracts import pointers
 from passdown.contracts.codec import check, decode_any
@@ -116,6 +118,45 @@ def inputs_of(
     return inputs
 
 
+def lists_of(pairs: tuple[str, ...]) -> dict[str, list[Any]]:
+    """Return the lists of ``--list NAME=FILE``: a JSON array, or a JSON value on each line; ``-`` is standard input.
+
+    Raises ContractError, which names the line, for what is neither.
+    """
+    lists: dict[str, list[Any]] = {}
+    for pair in pairs:
+        name, found, source = pair.partition("=")
+        if not found or not name or not source:
+            problem = f"expected NAME=FILE, got {cut(pair, 60)!r}"
+            raise click.BadParameter(problem, param_hint="--list")
+        if name in lists:
+            raise click.BadParameter(f"list {cut(name, 60)!r} is given twice", param_hint="--list")
+        what = f"list {cut(name, 60)}"
+        lists[name] = _items(_source(source, "list", LIST_BUDGET), what)
+    return lists
+
+
+def _items(raw: bytes, what: str) -> list[Any]:
+    """Return the items of an array; of what is none, of its lines."""
+    text = raw.removeprefix(BOM_UTF8).strip()
+    lines = text.split(b"\n")
+    if text.startswith(b"[") and (len(lines) == 1 or not _is_json(lines[0])):
+        return cast("list[Any]", read_json(text, what))
+    return [
+        read_json(line, f"{what}, line {number}")
+        for number, line in enumerate(raw.removeprefix(BOM_UTF8).split(b"\n"), 1)
+        if line.strip()
+    ]
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
 def _field(schema: Schema | None, name: str) -> Schema:
     """Return what a schema says of one property, where that can be seen at once."""
     fields = schema.get("properties") if isinstance(schema, dict) else None
@@ -124,18 +165,18 @@ def _field(schema: Schema | None, name: str) -> Schema:
     return cast("Schema", found) if alone else True
 
 
-def _source(source: str, what: str) -> bytes:
+def _source(source: str, what: str, most: int = _MOST) -> bytes:
     if source == "-":
-        return _stdin(what)
+        return _stdin(what, most)
     try:
         with Path(source).open("rb") as file:
-            return _bounded(file.read(_MOST + 1), what)
+            return _bounded(file.read(most + 1), what, most)
     except OSError as error:
         raise click.BadParameter(f"{source}: {error.strerror}", param_hint=f"--{what}") from error
 
 
-def _stdin(what: str) -> bytes:
-    return _bounded(sys.stdin.buffer.read(_MOST + 1), what)
+def _stdin(what: str, most: int = _MOST) -> bytes:
+    return _bounded(sys.stdin.buffer.read(most + 1), what, most)
 
 
 def _unicode(raw: bytes, what: str) -> str:
@@ -145,9 +186,9 @@ def _unicode(raw: bytes, what: str) -> str:
         raise ContractError(what, f"not UTF-8: {error}") from error
 
 
-def _bounded(raw: bytes, what: str) -> bytes:
-    if len(raw) > _MOST:
-        raise ContractError(what, f"more than {_MOST} bytes")
+def _bounded(raw: bytes, what: str, most: int = _MOST) -> bytes:
+    if len(raw) > most:
+        raise ContractError(what, f"more than {most} bytes")
     return raw
 
 

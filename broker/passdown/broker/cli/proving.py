@@ -1,12 +1,14 @@
 """`replay`: prove stored states from their logs (rule 6)."""
 
+from collections.abc import Iterable
+
 import click
 
 from passdown.broker.cli import output
 from passdown.broker.cli.frame import Command, Frame, json_option
 from passdown.broker.cli.opening import opened
 from passdown.broker.cli.screens import show_transition
-from passdown.broker.cli.views.exports import all_sessions
+from passdown.broker.cli.views.exports import all_members
 from passdown.broker.cli.views.transitions import Proof, Replay, prove
 from passdown.broker.cli.words import many, size
 from passdown.broker.client import Broker
@@ -14,7 +16,7 @@ from passdown.broker.client import Broker
 
 @click.command("replay", cls=Command)
 @click.argument("session", required=False)
-@click.option("--all", "every", is_flag=True, help="Prove every session, and sum up.")
+@click.option("--all", "every", is_flag=True, help="Prove every session and branch, and sum up.")
 @json_option
 @click.pass_obj
 @click.pass_context
@@ -59,30 +61,38 @@ def _show_proof(proof: Proof, where: str = "") -> None:
             f" {size(proof.bytes)}, SHA-256 {proof.digest}"
         )
         return
-    output.say(f"{where}{proof.session_id}: the log does not give the stored state")
+    whose = f" (a branch of {proof.parent})" if proof.parent else ""
+    output.say(f"{where}{proof.session_id}{whose}: the log does not give the stored state")
     for problem in proof.problems:
         output.say(problem, 2)
 
 
 def _replay_all(broker: Broker, as_json: bool) -> bool:
-    sessions = events = 0
+    proofs = (prove(broker.app.store, one.session_id) for one in all_members(broker))
+    return show_proofs(proofs, as_json)
+
+
+def show_proofs(proofs: Iterable[Proof], as_json: bool, where: str = "") -> bool:
+    """Print whether each log gives its state, or a sum of that; returns whether all do. `where` begins the sum."""
+    sessions = branches = events = 0
     differing: list[Proof] = []
     with output.progress("sessions proved", hidden=as_json) as advance:
-        for row in all_sessions(broker):
-            proof = prove(broker.app.store, row.session_id)
-            sessions += 1
+        for proof in proofs:
+            sessions += not proof.parent
+            branches += bool(proof.parent)
             events += proof.events
             differing += [] if proof.holds else [proof]
             if as_json:
                 output.print_line(proof)
             advance()
     if not as_json:
-        _show_sum(sessions, events, differing)
+        counts = [many(sessions, "session"), *([many(branches, "branch")] if branches else [])]
+        _show_sum(f"{where}{', '.join([*counts, many(events, 'event')])}", differing)
     return not differing
 
 
-def _show_sum(sessions: int, events: int, differing: list[Proof]) -> None:
+def _show_sum(counted: str, differing: list[Proof]) -> None:
     for proof in differing:
         _show_proof(proof)
     outcome = f"{len(differing):,} differ" if differing else "every log gives its stored state, byte for byte"
-    output.say(f"{many(sessions, 'session')}, {many(events, 'event')}: {outcome}")
+    output.say(f"{counted}: {outcome}")

@@ -21,7 +21,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "up": ("serving", "Run everything in one process: agents, timers, doorbells."),
         "demo": ("demos", "Show Passdown at work, and check afterwards what it did."),
-        "worker": ("serving", "Run a pool of workers for some roles."),
+        "worker": ("serving", "Run a pool of workers for some roles, and for the merges of fan-outs."),
         "tick": ("serving", "See to timers, lost leases and lost doorbells."),
     },
     "Hand over work": {
@@ -30,6 +30,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Look": {
         "status": ("looking", "Show where a session stands and what it waits for."),
+        "show": ("showing", "Draw the tree of a session, or show what a ticket asks."),
         "list": ("looking", "List sessions, newest first."),
         "queues": ("queues", "List the role queues: what waits, what runs, since when."),
         "tickets": ("looking", "List what waits for people, oldest first."),
@@ -43,7 +44,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Decide": {
         "answer": ("deciding", "Answer an open question."),
         "resolve": ("deciding", "Decide a ticket."),
-        "cancel": ("steering", "Call a session off."),
+        "cancel": ("steering", "Call a session off, and its branches."),
         "pause": ("steering", "Issue nothing new in a session until it is resumed."),
         "resume": ("steering", "Let a paused session go on."),
         "retry": ("steering", "Issue the present step of a session again, its failures forgotten."),

@@ -8,6 +8,7 @@ from passdown.broker.cli.views.sentences import GOOD, TROUBLE
 from passdown.broker.cli.views.sessions import EffectView, QuestionView, StatusView, TicketView, Wait
 from passdown.broker.cli.views.transitions import Transition
 from passdown.broker.cli.words import ago, brief, clean, clock, cut, iso, many, span, when
+from passdown.broker.joins.tree import Above
 
 _LABEL = 12
 _ENDED = {
@@ -32,10 +33,24 @@ def heading(text: str) -> None:
     say(Text(text, style="bold"))
 
 
+def path_text(above: list[Above]) -> Text:
+    """Return the way from the root to a branch: each session, and the branch by which the way goes on."""
+    found = Text()
+    for one in above:
+        found.append(one.session_id)
+        if one is above[0] and one.task_name:
+            found.append(f" ({cut(clean(one.task_name), 60)})", style="dim")
+        found.append(f" > {clean(one.stage)}/{clean(one.branch)}", style="bold")
+        found.append("" if one is above[-1] else " > ")
+    return found
+
+
 def show_status(view: StatusView) -> None:
     """Print where a session stands."""
     say(Text(clean(view.task_name), style="bold") + Text("  ") + status_text(view.status))
     label("session", view.session_id)
+    if view.above:
+        label("branch", path_text(view.above))
     label("key", clean(view.key))
     label("plan", _place(view))
     label("submitted", f"by {clean(view.by)} at {when(view.opened_at)}, {ago(view.opened_at, view.now)}")
@@ -66,7 +81,7 @@ def _parts(view: StatusView) -> None:
     if view.tickets:
         heading("open tickets")
         for ticket in view.tickets:
-            _show_ticket(ticket, view.now)
+            show_ticket(ticket, view.now)
     if view.questions:
         heading("questions")
         for question in view.questions:
@@ -94,7 +109,8 @@ def _until(at: int | None, now: int) -> str:
     return f", until {when(at)} ({ago(at, now)})"
 
 
-def _show_ticket(ticket: TicketView, now: int) -> None:
+def show_ticket(ticket: TicketView, now: int) -> None:
+    """Print an open ticket."""
     age = span(now - ticket.opened_at)
     number = ticket.ticket.rpartition("/")[2]
     say(f"{ticket.kind} in {clean(ticket.queue)} for {age}: {clean(ticket.why)}", 4, f"  {number}")
@@ -150,6 +166,8 @@ def show_why(view: WhyView) -> None:
     say(Text(clean(view.tool), style="bold") + Text("  ") + status_text(view.status))
     label("effect", view.effect_id)
     label("session", f"{view.session_id} ({clean(view.task_name)})")
+    if view.above:
+        label("branch", path_text(view.above))
     label("submitted", f"by {clean(view.submitted_by)} as {view.plan}, key {clean(view.key)}")
     label("stage", f"{clean(view.stage)}, step {view.step}")
     if view.proposed_args is not None:
@@ -181,14 +199,21 @@ def show_transitions(chain: list[Transition]) -> None:
         show_transition(one)
 
 
-def show_transition(one: Transition) -> None:
-    """Print an event: its number, time, principal, name and sentence; and the status, where it changed."""
+def show_transition(one: Transition, whose: str | None = None) -> None:
+    """Print an event: its number, time, principal, name and sentence; and the status, where it changed.
+
+    In the log of a tree `whose` says of which branch it is, in place of the principal where there is little room.
+    """
     columns = width()
     if columns is None:
         time, by = iso(one.at), f"{one.by:<18}"
     else:
         time, by = (clock(one.at) if columns >= _WIDE else clock(one.at)[:8]), f"{cut(one.by, 18):<18}"
-    lead = Text(f"{one.seq:>4} {time} ", style="dim") + Text(f"{clean(by)} ")
+    lead = Text(f"{one.seq:>4} {time} ", style="dim")
+    if whose is not None:
+        lead.append(f"{whose} ", style="cyan")
+    if whose is None or columns is None or columns >= _WIDE:
+        lead.append(f"{clean(by)} ", style="none")
     name = one.event if columns is not None and columns < _WIDE else f"{one.event:<15}"
     line = Text(name, style=_style(one.event))
     line.append(f"  {one.text}")

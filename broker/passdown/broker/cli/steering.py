@@ -15,9 +15,10 @@ from passdown.broker.client import Session
 @click.option("--reason", default="", help="Why, for the record.")
 @click.pass_obj
 def cancel_command(frame: Frame, session: str, reason: str) -> None:
-    """Call a session off.
+    """Call a session off, and its branches.
 
-    Where an effect is under way or unknown, the session ends once that is settled.
+    Where an effect is under way or unknown, the session ends once that is settled; where a branch is
+    still at work, once that has ended.
     """
     with opened(frame, ring=True) as broker:
         handle = broker.session(session)
@@ -62,7 +63,7 @@ def resume_command(frame: Frame, session: str) -> None:
 def retry_command(frame: Frame, session: str) -> None:
     """Issue the present step of a session again, its failures forgotten.
 
-    Reopens a session that failed.
+    Reopens a session that failed, but no branch: it is sent back by the ticket of its join.
     """
     with opened(frame, ring=True) as broker:
         handle = broker.session(session)
@@ -72,8 +73,12 @@ def retry_command(frame: Frame, session: str) -> None:
 
 def _show(session: Session) -> None:
     state = session.state()
-    if state.ending:
-        count = many(len(state.unfinished()), "effect")
-        output.say(f"{session.id} will be {state.ending} once {count} of unknown outcome is settled")
-    else:
+    if not state.ending:
         output.say(f"{session.id} is {state.shown_status}")
+        return
+    first: list[str] = []
+    if state.unfinished() or not state.undrained():
+        first.append(f"{many(len(state.unfinished()), 'effect')} of unknown outcome is settled")
+    if state.undrained():
+        first.append("its branches have ended, which are called off")
+    output.say(f"{session.id} will be {state.ending} once {' and '.join(first)}")

@@ -7,12 +7,15 @@ from rich.text import Text
 
 from passdown.broker.cli import output
 from passdown.broker.cli.words import ago, clean, cut, line, span, when
-from passdown.broker.stores.queries import QueueRow, SessionRow, TicketRow
+from passdown.broker.joins.tickets import OpenTicket
+from passdown.broker.stores.queries import QueueRow, SessionRow
 
 Cell = str | Text
 
 #: The least room beside the other columns that the last one needs to stand there.
 _ROOM = 30
+#: A longer name of a branch is cut.
+_NAME = 30
 
 
 def show(headings: Sequence[str], rows: Sequence[Sequence[Cell]], nothing: str) -> None:
@@ -38,6 +41,10 @@ def _show_row(row: Sequence[Text], widths: Sequence[int]) -> None:
         padded.pad_right(width + 2 - cell.cell_len)
         lead += padded
     columns = output.width()
+    if not row[-1]:
+        lead.rstrip()
+        output.say(lead)
+        return
     if columns is None or columns - lead.cell_len >= _ROOM:
         output.say(row[-1], lead.cell_len, lead)
         return
@@ -75,8 +82,8 @@ def show_queues(rows: Sequence[QueueRow]) -> None:
     show(["role", "waiting", "taken", "running", "oldest waits"], lines, "no pack waits or runs")
 
 
-def show_tickets(rows: Sequence[TicketRow], now: int) -> None:
-    """Print open tickets."""
+def show_tickets(rows: Sequence[OpenTicket], now: int, asked_of: str | None = None) -> None:
+    """Print open tickets; those of branches say which, and of which session, unless that was asked for."""
     headings = ["ticket", "kind", "queue", "opened", "why"]
     lines: list[list[Cell]] = [
         [
@@ -84,11 +91,20 @@ def show_tickets(rows: Sequence[TicketRow], now: int) -> None:
             row.kind,
             clean(row.queue),
             _time(row.opened_at, now),
-            line(row.why),
+            _branch(row, asked_of) + Text(line(row.why)),
         ]
         for row in rows
     ]
     show(headings, lines, "no ticket is open")
+
+
+def _branch(row: OpenTicket, asked_of: str | None) -> Text:
+    """Return which branch a ticket is of, by the names on the way to it from its root; empty for none."""
+    if not row.branch:
+        return Text()
+    path = " > ".join(cut(clean(name), _NAME) for name in row.branch)
+    root = "" if row.root == asked_of else f" of {row.root}"
+    return Text.assemble((f"branch {path}{root}: ", "dim"))
 
 
 def _time(at: int, now: int) -> str:

@@ -81,5 +81,6 @@ def size(count: int) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """Return a count with its noun: ``1 event``, ``2,000 events``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Return a count with its noun: ``1 event``, ``2,000 events``, ``3 branches``."""
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}{'' if count == 1 else plural}"

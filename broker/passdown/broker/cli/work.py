@@ -9,7 +9,7 @@ import click
 from passdown.broker.cli import output
 from passdown.broker.cli.frame import Command, Frame, json_option
 from passdown.broker.cli.opening import opened
-from passdown.broker.cli.params import Duration, inputs_of, schema_file
+from passdown.broker.cli.params import Duration, inputs_of, lists_of, schema_file
 from passdown.broker.cli.watching import report, wait_for
 from passdown.broker.client import Broker, Session
 from passdown.contracts.plans import PlanRef
@@ -63,25 +63,43 @@ def _options(command: F) -> F:
 
 @click.command("submit", cls=Command)
 @click.argument("plan")
+@click.option(
+    "--list",
+    "lists",
+    metavar="NAME=FILE",
+    multiple=True,
+    help="A list that a fan-out opens a branch for each of; - is standard input.",
+)
 @_options
 @click.pass_obj
 @click.pass_context
-def submit_command(ctx: click.Context, frame: Frame, plan: str, **options: Any) -> None:
+def submit_command(
+    ctx: click.Context, frame: Frame, plan: str, lists: tuple[str, ...], **options: Any
+) -> None:
     """Open a session of a plan.
 
     PLAN is a name, for its newest version, or NAME@VERSION. Prints the session's id.
 
     A VALUE is text, unless the plan's schema wants something else there; NAME:=JSON is JSON.
 
+    The FILE of a --list holds a JSON array, or JSON Lines. It may be long: it is kept beside the session.
+
     With --wait the exit code is 0 only when the session is done, 1 when it ends otherwise, 6 when the
     timeout runs out.
     """
     asked = _asked(ctx, options)
+    if sum(one.endswith("=-") for one in lists) + (asked.inputs == "-") > 1:
+        raise click.UsageError("only one of --list and --inputs can be standard input", ctx)
     with opened(frame, ring=True) as broker:
         ref, schema = _plan(broker, plan)
         inputs = inputs_of(asked.pairs, asked.inputs, schema)
         session = broker.submit(
-            ref, task=asked.task or "", inputs=inputs, key=asked.key, reply_to=asked.reply_to or ""
+            ref,
+            task=asked.task or "",
+            inputs=inputs,
+            key=asked.key,
+            reply_to=asked.reply_to or "",
+            lists=lists_of(lists),
         )
         _follow(ctx, broker, session, asked)
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from passdown.broker.cli.views.transitions import Transition, transition
+from passdown.broker.joins.tree import Above
 from passdown.contracts import events as ev
 from passdown.contracts.codec import Wire
 from passdown.contracts.errors import ContractError, NotFound
@@ -50,7 +51,10 @@ class Decision(Wire, frozen=True, kw_only=True):
 
 
 class WhyView(Wire, frozen=True, kw_only=True):
-    """An effect's history. ``args`` are those that ran last, or would run; ``proposed_args`` what a person changed."""
+    """An effect's history. ``args`` are those that ran last, or would run; ``proposed_args`` what a person changed.
+
+    ``above`` is the way from the root to its session, where that is a branch.
+    """
 
     effect_id: str
     session_id: str
@@ -69,6 +73,7 @@ class WhyView(Wire, frozen=True, kw_only=True):
     attempts: list[Attempt]
     decisions: list[Decision]
     chain: list[Transition]
+    above: list[Above] = []
 
 
 class _Chain:

@@ -1,4 +1,4 @@
-"""All sessions as JSON lines (`passdown export`); see `passdown.broker.exports` for what the lines are.
+"""All sessions, each before its branches, as JSON lines (`passdown export`); see `passdown.broker.exports` for what the lines are.
 
 Lines of other kinds may follow, from whoever calls `export_lines` with ``extra``.
 """
@@ -6,6 +6,7 @@ Lines of other kinds may follow, from whoever calls `export_lines` with ``extra`
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from passdown.broker.branches import Branches, Member
 from passdown.broker.client import Broker
 from passdown.broker.exports import json_line, session_lines
 from passdown.broker.logbook import events
@@ -16,18 +17,23 @@ _PAGE = 200
 
 def export_lines(broker: Broker, extra: Iterable[dict[str, Any]] = ()) -> Iterator[bytes]:
     """Yield every line of the export, then those of `extra`; one session at a time is in memory."""
-    store = broker.app.store
-    for row in all_sessions(broker):
-        loaded = store.load(row.session_id)
+    for session_id, loaded in all_members(broker):
         if loaded.state is not None:
-            log = events(store, row.session_id, until=loaded.version)
+            log = events(broker.app.store, session_id, until=loaded.version)
             yield from session_lines(loaded.state, log)
     for line in extra:
         yield json_line(line)
 
 
+def all_members(broker: Broker) -> Iterator[Member]:
+    """Yield every session and branch: sessions newest first, each followed by its branches and theirs."""
+    branches = Branches(broker.app.store)
+    for row in all_sessions(broker):
+        yield from branches.tree(row.session_id)
+
+
 def all_sessions(broker: Broker) -> Iterator[SessionRow]:
-    """Yield every session, newest first."""
+    """Yield every session that is no branch, newest first."""
     before: str | None = None
     while rows := broker.sessions(limit=_PAGE, before=before):
         yield from rows

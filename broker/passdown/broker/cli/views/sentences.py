@@ -4,8 +4,8 @@ from functools import singledispatch
 
 from passdown.broker.cli.words import brief, clean, line, many, size, span, when
 from passdown.contracts import events as ev
-from passdown.contracts import reserved
 from passdown.contracts.codec import encode
+from passdown.contracts.join_events import JoinHow
 from passdown.contracts.returns import DoneReturn, EscalateReturn, NeedsInputReturn, RefusedReturn, Return
 
 #: Events that people should not overlook, and those that end a session well.
@@ -18,6 +18,8 @@ TROUBLE = frozenset(
         "ReturnFenced",
         "ReturnRejected",
         "Escalated",
+        "JoinConflict",
+        "JoinShort",
         "Ending",
         "Cancelled",
         "Expired",
@@ -25,7 +27,15 @@ TROUBLE = frozenset(
         "Failed",
     }
 )
-GOOD = frozenset({"Completed", "EffectDone", "EffectSettled"})
+GOOD = frozenset({"Completed", "EffectDone", "EffectSettled", "Joined"})
+#: How a join came to its end, in words.
+_HOW: dict[JoinHow, str] = {
+    "enough": "enough branches ended",
+    "partial": "short of enough",
+    "chosen": "a person chose branch",
+    "vetoed": "one branch refused",
+    "left": "nothing is merged",
+}
 
 
 @singledispatch
@@ -44,7 +54,8 @@ def _(event: ev.SessionOpened) -> str:
 def _(event: ev.StageEntered) -> str:
     until = f", deadline {when(event.deadline)}" if event.deadline else ""
     who = ", a person's" if event.human else ""
-    return f"step {event.step} is stage {event.stage}{who} ({line(event.reason)}){until}"
+    feedback = f"; sent back: {line(event.feedback)}" if event.feedback else ""
+    return f"step {event.step} is stage {event.stage}{who} ({line(event.reason)}){until}{feedback}"
 
 
 @sentence.register
@@ -193,7 +204,8 @@ def _(_event: ev.Resumed) -> str:
 
 @sentence.register
 def _(event: ev.Ending) -> str:
-    return f"will be {event.status} once its effects are settled: {line(event.reason)}"
+    why = f": {line(event.reason)}" if event.reason else ""
+    return f"will be {event.status} once its effects are settled and its branches have ended{why}"
 
 
 @sentence.register(ev.Cancelled)
@@ -214,8 +226,72 @@ def _(event: ev.Refused) -> str:
 
 
 @sentence.register
-def _(event: reserved.FannedOut) -> str:
-    return f"{event.branches} branches of join {event.join_id}"
+def _(event: ev.FannedOut) -> str:
+    until = f", to be joined by {when(event.deadline)}" if event.deadline else ""
+    return f"{many(event.branches, 'branch')} of join {join(event.join_id)}{until}"
+
+
+@sentence.register
+def _(event: ev.BranchesOpened) -> str:
+    rest = f", now those up to {event.opening}" if event.opening > event.opened else ""
+    return f"{many(event.opened, 'branch')} of join {join(event.join_id)} by now{rest}"
+
+
+@sentence.register
+def _(event: ev.JoinConflict) -> str:
+    return f"{many(event.counted, 'branch')} of join {join(event.join_id)} count: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.JoinShort) -> str:
+    return f"join {join(event.join_id)}: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.Joined) -> str:
+    if event.how == "left" and not event.to:  # a person went on without it, and `why` says how
+        return f"join {join(event.join_id)} is closed, {line(event.why)}{joined_of(event)}"
+    why = f": {line(event.why)}" if event.why else ""
+    to = f"; on to {event.to}" if event.to else ""
+    return f"join {join(event.join_id)} is closed, {_HOW[event.how]}{joined_of(event)}{why}{to}"
+
+
+@sentence.register
+def _(event: ev.BranchesTold) -> str:
+    if event.what == "rework":
+        return f"chosen branches of join {join(event.join_id)} go on with a person's feedback"
+    return f"the first {many(event.upto, 'branch')} of join {join(event.join_id)} were called off"
+
+
+@sentence.register
+def _(event: ev.JoinDrained) -> str:
+    done = len(event.effects) + event.more
+    effects = f"; {many(done, 'effect')} done by branches that do not count" if done else ""
+    return f"all branches of join {join(event.join_id)} have ended: {outcomes(event.outcomes)}{effects}"
+
+
+@sentence.register
+def _(event: ev.Reopened) -> str:
+    until = f", deadline {when(event.deadline)}" if event.deadline else ""
+    return f"sent back: {line(event.feedback)}{until}"
+
+
+def joined_of(event: ev.Joined) -> str:
+    """Return what of a join is merged: the branch that was chosen, or how many count."""
+    if event.how == "chosen":
+        return f" {clean(event.branch)}"
+    counted = f"{many(event.counted, 'branch')} counted"
+    return f" ({counted}; {outcomes(event.outcomes)})"
+
+
+def outcomes(counts: dict[str, int]) -> str:
+    """Return how branches ended: ``2 done, 1 refused``."""
+    return ", ".join(f"{count} {clean(name)}" for name, count in sorted(counts.items()) if count) or "none"
+
+
+def join(join_id: str) -> str:
+    """Return enough of a join's id to tell it from others of its session: ``j-2``."""
+    return clean(join_id.partition(".")[2] or join_id)
 
 
 def returned(body: Return) -> str:

@@ -2,16 +2,26 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from passdown.broker.answers import no_session
 from passdown.broker.cli.words import clean, many, span
 from passdown.broker.client import Broker, Session
 from passdown.broker.commits import queue_of
+from passdown.broker.core.join import FINAL
 from passdown.broker.core.packing import granted
-from passdown.broker.core.state import Asked, Effect, Issued, Outcome, State, Ticket
+from passdown.broker.core.parts import Asked, Effect, Issued, Outcome, Ticket
+from passdown.broker.core.state import State
+from passdown.broker.joins.showing import BranchView, Fan, JoinView, fans, join_view, missing
+from passdown.broker.joins.tree import Above, path_of
+from passdown.broker.stores.base import Store
 from passdown.broker.stores.queries import Beside, FindQueues, QueueRow
 from passdown.contracts.codec import Wire
-from passdown.contracts.errors import PassdownError
+from passdown.contracts.errors import PassdownError, PlanError
 from passdown.contracts.schema import Schema
+
+#: Branches that are named of those that a join waits for.
+_MISSING = 5
 
 
 class Wait(Wire, frozen=True, kw_only=True):
@@ -97,6 +107,8 @@ class StatusView(Wire, frozen=True, kw_only=True):
     outcome: Outcome | None
     counts: dict[str, int]
     events: int
+    above: list[Above] = []
+    joins: list[JoinView] = []
 
 
 def status_view(broker: Broker, session: Session) -> StatusView:
@@ -109,7 +121,53 @@ def status_view(broker: Broker, session: Session) -> StatusView:
     beside = session.beside()
     found = broker.app.store.find(FindQueues())
     queues = {row.role: row for row in found if isinstance(row, QueueRow)} if isinstance(found, list) else {}
-    return view_of(state, beside, queues, missing, held.now)
+    view = view_of(state, beside, queues, missing, held.now)
+    return _with_branches(broker, state, view) if state.joins or state.parent else view
+
+
+def _with_branches(broker: Broker, state: State, view: StatusView) -> StatusView:
+    """Add what only the records of joins tell: how the branches stand, and of which session this one is a branch."""
+    controller = broker.app.controller
+    try:
+        open_ones = [fan for fan in fans(controller, state, past=False) if not fan.join.drained]
+    except PlanError:
+        open_ones = []  # a plan that is gone says so when the session is next decided about
+    waits = [] if state.over else [_join_wait(controller.store, fan) for fan in open_ones if _is_awaited(fan)]
+    return replace(
+        view,
+        waits=[*waits, *view.waits],
+        above=path_of(controller, state),
+        joins=[join_view(fan) for fan in open_ones],
+    )
+
+
+def _is_awaited(fan: Fan) -> bool:
+    """Whether the session can do nothing before these branches do."""
+    state = fan.parent
+    if fan.join.closed:
+        return state.status == "waiting-join"
+    return not fan.join.asked and not state.ending
+
+
+def _join_wait(store: Store, fan: Fan) -> Wait:
+    view = join_view(fan)
+    do = f"passdown show {fan.parent.session_id}"
+    if view.closed:
+        left = sum(view.outcomes.get(name, 0) for name in ("open", "waiting"))
+        what = f"{many(left, 'branch')} to end, called off" if left else "a tick: all its branches have ended"
+        then = f", then it is {fan.parent.ending}" if fan.parent.ending else ""
+        return Wait(kind="branches", what=f"{what}{then}", do=do)
+    shown = missing(store, fan, _MISSING)
+    left = view.branches - sum(view.outcomes.get(name, 0) for name in FINAL)
+    more = f" and {left - len(shown):,} more" if left > len(shown) else ""
+    named = "; not yet: " + ", ".join(_not_yet(one) for one in shown) + more if shown else ""
+    counted = f"{view.have:,} of {many(view.need, 'branch')} of stage {view.stage} ({view.rule})"
+    return Wait(kind="join", what=f"{counted}{named}", until=view.deadline, do=do)
+
+
+def _not_yet(branch: BranchView) -> str:
+    people = [one.ticket for one in branch.waits if one.ticket]
+    return f"{branch.name} ({branch.status}{f', ticket {people[0]}' if people else ''})"
 
 
 def _missing_tools(broker: Broker, state: State, catalog: int) -> list[str]:
@@ -181,7 +239,7 @@ def _machine_waits(
     state: State, beside: Beside, queues: dict[str, QueueRow], missing: list[str]
 ) -> list[Wait]:
     found: list[Wait] = []
-    if state.ending:
+    if state.ending and (state.unfinished() or not state.undrained()):
         count = many(len(state.unfinished()), "effect")
         found.append(Wait(kind="settle", what=f"{count} to be settled, then it is {state.ending}"))
     if state.paused:
@@ -246,6 +304,8 @@ def _ticket_wait(state: State, ticket: Ticket) -> Wait:
 
 
 def _resolve_command(state: State, ticket: Ticket) -> str:
+    if ticket.kind in ("conflict", "short"):
+        return f"passdown show {state.session_id}/{ticket.ticket_no}"
     return f"passdown resolve {state.session_id}/{ticket.ticket_no} RESOLUTION --as PRINCIPAL"
 
 

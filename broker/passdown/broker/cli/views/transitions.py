@@ -31,7 +31,10 @@ class Transition(Wire, frozen=True, kw_only=True):
 
 
 class Proof(Wire, frozen=True, kw_only=True):
-    """What folding a log came to. ``problems`` is empty where it gives the stored state; ``at`` is where it broke."""
+    """What folding a log came to. ``problems`` is empty where it gives the stored state; ``at`` is where it broke.
+
+    ``parent`` is the session whose branch this is, empty for others.
+    """
 
     session_id: str
     events: int
@@ -39,6 +42,7 @@ class Proof(Wire, frozen=True, kw_only=True):
     digest: str
     problems: list[str]
     at: int | None = None
+    parent: str = ""
 
     @property
     def holds(self) -> bool:
@@ -99,6 +103,7 @@ class Replay:
     def proof(self) -> Proof:
         """Return what the fold came to, after the last event."""
         folded = encode(self._state) if self._state else b""
+        parent = self._state.parent if self._state else None
         return Proof(
             session_id=self._session_id,
             events=self._count,
@@ -106,6 +111,7 @@ class Replay:
             digest=digest(self._stored),
             problems=self._problems(folded),
             at=self._count + 1 if self._broken else None,
+            parent=parent.session_id if parent else "",
         )
 
     def _problems(self, folded: bytes) -> list[str]:
