@@ -2,7 +2,7 @@
 
 Each line is an object with a ``kind``:
 
-* ``session``: how it stands;
+* ``session``: how it stands; for a branch ``parent`` names the session, join and branch, else it is null;
 * ``event``: one of its log, in order, its fields beside ``seq``, ``at``, ``by``, ``prev`` and ``type``; an
   event's own field ``kind`` is called ``eventKind``;
 * ``effect``: a row of its ledger under ``key``, the idempotency key; ``args`` are those that run or ran,
@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from passdown.broker.core.state import Effect, State
+from passdown.broker.core.parts import Effect
+from passdown.broker.core.state import State
 from passdown.contracts.codec import decode, encode
 
 
@@ -61,6 +62,7 @@ def _session(state: State) -> dict[str, Any]:
         "key": state.key,
         "taskId": state.task_id,
         "taskName": state.task_name,
+        "parent": msgspec.to_builtins(state.parent),
         "plan": str(state.plan),
         "status": state.shown_status,
         "stage": state.stage,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from passdown.broker.archive import Archive, Entry, archived_lines
+from passdown.broker.archive import Archive, Entry, archived_lines, lines_of, own_line
 from passdown.broker.stores.queries import SessionRow
 from passdown.contracts.errors import ContractError, NotFound, PassdownError, Unavailable
 from tests.conformance.building import row
@@ -29,7 +29,8 @@ def a_session(key: str, *, more: int = 0) -> tuple[SessionRow, list[bytes]]:
     (found,) = rig.broker.sessions()
     state = rig.store.load(session.id).state
     assert state is not None
-    return found, archived_lines(found, state, rig.store.events(session.id), [])
+    lines = archived_lines(session.id, found.version, state, rig.store.events(session.id), [])
+    return found, [*lines, own_line(session.id, "end")]
 
 
 def write(archive: Archive, *keys: str, more: int = 0) -> Path:
@@ -102,8 +103,9 @@ def test_they_are_listed_and_found_the_newest_first(archive: Archive) -> None:
     assert listed(archive) == ["a", "c", "b", "a"]
     found = archive.find("a")
     assert found.entry.path == newer
-    assert archive.find(found.entry.row.session_id).lines == found.lines
-    assert len(found.lines) < len(gzip.decompress(newer.read_bytes()).splitlines())
+    assert archive.find(found.session_id) == found
+    assert list(lines_of(found))[-1] == own_line(found.session_id, "end")
+    assert len(list(lines_of(found))) < len(gzip.decompress(newer.read_bytes()).splitlines())
 
 
 def test_a_session_that_a_file_names_and_does_not_hold_is_looked_for_further_back(archive: Archive) -> None:

@@ -122,7 +122,7 @@ class TestOnePass:
         done = archivist(rig, folder).once()
         assert (done.removed, done.left, done.more) == (1, 0, False)
         assert there(rig, [old, young, is_open]) == [False, True, True]
-        assert [str(path) for path in files(folder)] == [done.file]
+        assert [str(path) for path in files(folder)] == done.files
         assert archivist(rig, folder).once() == Pass()
         rig.clock.forward(6_000)
         assert archivist(rig, folder).once().removed == 1
@@ -134,7 +134,7 @@ class TestOnePass:
         loaded = rig.store.load(session.id)
         log = rig.store.events(session.id)
         pack = rig.store.find(FindPack(session_id=session.id, step=1, attempt=1))
-        path = Path(archivist(rig, folder).once().file)
+        (path,) = map(Path, archivist(rig, folder).once().files)
 
         head, *lines = objects(path)
         assert (head["kind"], head["spec"]) == ("archive", "passdown.archive/1")
@@ -188,7 +188,7 @@ class TestOnePass:
     def test_without_an_archive_they_are_only_removed(self, rig: Rig, folder: Path) -> None:
         sessions = ended(rig, 2)
         done = archivist(rig, None).once()
-        assert (done.removed, done.file) == (2, "")
+        assert (done.removed, done.files) == (2, [])
         assert not any(there(rig, sessions))
         assert files(folder) == []
 
@@ -299,7 +299,9 @@ class TestWhatGoesWrong:
         for session in sessions:
             assert prove(found(folder, session.id), session.id).holds
 
-    @pytest.mark.parametrize(("method", "nth"), [("load", 1), ("events", 1), ("find", 2)])
+    @pytest.mark.parametrize(
+        ("method", "nth"), [("load", 1), ("load", 2), ("find", 2), ("events", 1), ("find", 3)]
+    )
     def test_what_another_one_removes_while_it_is_read_is_left_to_that_one(
         self, rig: Rig, folder: Path, method: str, nth: int
     ) -> None:

@@ -17,6 +17,7 @@ from passdown.broker.transports import queues
 from passdown.broker.transports.carrier import Publisher, Refused, connection_to
 from passdown.contracts.errors import Conflict, ContractError, Unavailable
 from passdown.contracts.outgoing import CONTENT_TYPE, Outgoing
+from tests.unit.broker.groves import REGIONS, grove, regions, tree_in, work
 from tests.unit.broker.rig import Bells, Rig, plan, two_stages
 
 
@@ -94,6 +95,26 @@ def test_what_nobody_asked_for_is_not_even_looked_at(rig: Rig, teller: Teller) -
     rig.open(key="a")
     rig.claim().give()
     assert teller.once() == Passed(0, 0)
+
+
+def test_of_branches_the_exchange_hears_and_no_queue(rig: Rig, mouth: Mouth, teller: Teller) -> None:
+    with_events(rig)
+    rig.broker.register(grove())
+    root = rig.broker.submit("grove", lists={REGIONS: regions(1, 1)}, reply_to="replies", key="k")
+    work(rig.broker, root, clock=rig.clock)
+    while teller.once().found:
+        pass
+    ids = tree_in(rig.store, root.id)
+    assert [event.subject for where, event in mouth.said if where == "replies"] == [root.id]
+    ends = {event.subject: event.data for where, event in mouth.said if where == "events:done.grove"}
+    assert ends.keys() == {*ids}
+    assert {(data.parent, data.branch) for data in ends.values()} == {
+        ("", ""),
+        (root.id, "0"),
+        (root.id, "1"),
+        (ids[1], "d0"),
+        (ids[3], "d0"),
+    }
 
 
 # -- at least once -----------------------------------------------------------------------------------------

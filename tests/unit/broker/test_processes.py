@@ -28,6 +28,14 @@ def helpful(pack, ctx):
     return Done({"n": pack.inputs.get("n")})
 """
 
+REDUCERS = """
+from passdown.agents import reducer
+
+@reducer("total")
+def total(so_far, branch):
+    return {}
+"""
+
 PLAN = """
 name = "greet"
 version = 1
@@ -59,6 +67,11 @@ def threads() -> set[str]:
     return {thread.name for thread in threading.enumerate() if thread.name.startswith("passdown-")}
 
 
+def served(up: Up) -> list[str] | None:
+    pool = vars(up)["_pool"]
+    return pool.roles if pool else None
+
+
 class TestUp:
     def test_sessions_go_through_it(self, settings: Settings) -> None:
         with Up(settings) as up:
@@ -73,10 +86,21 @@ class TestUp:
             for up in (one, two, one, two):
                 assert up.broker.submit("greet").result(30).result == "done"
 
-    def test_without_agents_it_has_no_pool(self, settings: Settings) -> None:
-        with Up(settings.model_copy(update={"modules": []})) as up:
+    @pytest.mark.parametrize("merge", [True, False])
+    def test_without_agents_it_only_merges(self, settings: Settings, *, merge: bool) -> None:
+        with Up(settings.model_copy(update={"modules": [], "merge": merge})) as up:
             assert up.roles == []
             assert up.broker.submit("greet").status() == "queued"
+            assert served(up) == (["passdown.merge"] if merge else None)
+
+    def test_merges_are_served_beside_its_agents(self, settings: Settings, tmp_path: Path) -> None:
+        (tmp_path / "reducers_of_up.py").write_text(REDUCERS)
+        modules = [*settings.modules, str(tmp_path / "reducers_of_up.py")]
+        with Up(settings.model_copy(update={"modules": modules})) as up:
+            assert up.roles == ["desk", "reduce.total"]
+            assert served(up) == ["desk", "reduce.total", "passdown.merge"]
+        with Up(settings.model_copy(update={"modules": modules, "merge": False})) as up:
+            assert served(up) == ["desk"]
 
     def test_stopping_is_quick_and_so_is_asking_afterwards(self, settings: Settings) -> None:
         with Up(settings) as up:
@@ -187,12 +211,12 @@ class TestRunTick:
 
         def come() -> None:
             (tmp_path / "later").mkdir()
-            wait_until((tmp_path / "later" / "a.db").exists, "the tick opened its store")
+            wait_until(lambda: any(one["event"] == "tick.started" for one in said), "the tick has started")
             os.kill(os.getpid(), signal.SIGTERM)
 
         timer = threading.Timer(0.2, come)
-        timer.start()
         with structlog.testing.capture_logs() as said:
+            timer.start()
             assert run_tick(later) == 0
         timer.join()
         events = [one["event"] for one in said]

@@ -7,8 +7,13 @@ import pytest
 from passdown.broker import Broker, Submission
 from passdown.broker.app import App, Transport
 from passdown.broker.controller import Controller
+from passdown.broker.joins.lists import kept_as, paged
+from passdown.broker.stores.joining import PAGES_WAIT_MS
+from passdown.broker.stores.queries import FindPage
 from passdown.contracts.errors import QueueFull, Unavailable
-from tests.unit.broker.rig import ROLE, Rig, plan, two_stages
+from passdown.contracts.ids import session_id
+from passdown.contracts.plans import FanOut, Next, Plan, Stage
+from tests.unit.broker.rig import ROLE, Rig, plan, stage, two_stages
 
 
 def limited(rig: Rig, most: int) -> Broker:
@@ -29,6 +34,30 @@ def test_a_full_queue_is_said_at_once_and_nothing_is_opened(rig: Rig) -> None:
     assert isinstance(told.value, Unavailable)
     assert told.value.exit_code == 6
     assert len(broker.sessions()) == 2
+
+
+def test_rule_12_the_list_of_a_submit_that_was_refused_is_forgotten_after_a_day(rig: Rig) -> None:
+    each = FanOut(each="items", stage="only")
+    stages = {"first": stage(next=Next(to="fan")), "fan": Stage(fan_out=each), "only": stage()}
+    broker = limited(rig, 1)
+    broker.register(Plan(name="p", start="first", stages=stages))
+    broker.submit("p", lists={"items": [1]})
+    with pytest.raises(QueueFull):
+        broker.submit("p", key="k", lists={"items": [1, 2]})
+    refused = FindPage(
+        session_id=session_id("k"), name=kept_as("items", paged("items", [1, 2]).ref), number=0
+    )
+    assert rig.store.find(refused) == b"[1,2]"
+    rig.clock.forward(PAGES_WAIT_MS)
+    rig.sweep()
+    assert rig.store.find(refused) is None
+    # Whoever comes again brings the list again, and that stays with the session.
+    rig.drain()
+    again = broker.submit("p", key="k", lists={"items": [1, 2]})
+    rig.clock.forward(2 * PAGES_WAIT_MS)
+    rig.sweep()
+    assert rig.store.find(refused) == b"[1,2]"
+    assert again.id == refused.session_id
 
 
 def test_many_are_opened_as_far_as_there_is_room(rig: Rig) -> None:

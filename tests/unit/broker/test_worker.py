@@ -146,11 +146,15 @@ def helpful(pack: Any, ctx: Any) -> Done:
 
 
 MODULE = """
-from passdown.agents import Done, agent
+from passdown.agents import Done, agent, reducer
 
 @agent("desk")
 def helpful(pack, ctx):
     return Done({})
+
+@reducer("total")
+def total(so_far, branch):
+    return {}
 """
 
 
@@ -171,8 +175,12 @@ class TestServe:
     @pytest.mark.parametrize(
         ("more", "said"),
         [
-            ({"roles": ["desk", "clerk"]}, "no agent for clerk in its modules; they define desk"),
+            (
+                {"roles": ["desk", "clerk"]},
+                "no agent for clerk in its modules; they define desk, reduce.total",
+            ),
             ({"roles": []}, "no agent for no role"),
+            ({"roles": ["reduce.sum"]}, "no agent for reduce.sum in its modules; they define desk, "),
             ({"modules": []}, "they define none"),
             ({"modules": ["no_such_module"]}, "no_such_module cannot be imported"),
             ({"store": "nonsense"}, "expected sqlite:///path"),
@@ -210,6 +218,30 @@ class TestServe:
         assert events[0] == "worker.store_away"
         assert "worker.started" in events
         assert events[-1] == "worker.stopped"
+
+    @pytest.mark.parametrize(
+        ("more", "served"),
+        [
+            ({}, ["desk", "reduce.total", "passdown.merge"]),
+            ({"merge": False}, ["desk"]),
+            ({"roles": ["passdown.merge"], "merge": False}, ["passdown.merge"]),
+            ({"roles": ["reduce.total"]}, ["reduce.total", "passdown.merge"]),
+        ],
+    )
+    def test_merges_are_served_beside_its_roles(
+        self, spec: WorkerSpec, tmp_path: Path, more: dict[str, Any], served: list[str]
+    ) -> None:
+        (tmp_path / "a").mkdir()
+        given = decode(encode({**json.loads(encode(spec)), **more}), WorkerSpec)
+        stop = threading.Event()
+        with structlog.testing.capture_logs() as said:
+            thread = threading.Thread(target=serve, args=(given, stop))
+            thread.start()
+            wait_until(lambda: any(one["event"] == "worker.started" for one in said), "it has started")
+            stop.set()
+            thread.join(20)
+        assert not thread.is_alive()
+        assert next(one["roles"] for one in said if one["event"] == "worker.started") == served
 
     def test_told_to_stop_while_it_waits_it_ends(self, spec: WorkerSpec) -> None:
         stop = threading.Event()
