@@ -28,7 +28,7 @@ from tests.integration.crowd import all_rows, plan_for, say, start_worker, work,
 from tests.integration.crowd_agents import RETRIED, ROLES
 from tests.integration.faults import Clock
 from tests.integration.proof import assert_sound, claims
-from tests.integration.site import Site, types
+from tests.integration.site import Site, types, wait_until
 from tests.servers.redis import RedisServer
 from tests.soaking import scaled
 
@@ -66,13 +66,13 @@ def _flat(site: Site, count: int) -> None:
     hour = Backoff(first_seconds=3600.0, most_seconds=3600.0)
     site.broker.register(plan_for(waiting, deadline_seconds=3600.0, backoff=hour))
     processes = {"worker": start_worker(site, served), "tick": site.tick()}
-    _at_work(site, served, 300, "before")
+    _at_work(site, served, 300, waiting, "before")
     before = {name: _memory(process) for name, process in processes.items()}
     for start in range(0, count, 5_000):
         sessions = site.broker.submit_all(waiting, work(min(5_000, count - start), f"waits-{start}"))
         for session in sessions[::50]:
             session.pause(for_s=3600.0)
-    _at_work(site, served, 300, "after")
+    _at_work(site, served, 300, waiting, "after")
     grown = {name: _memory(process) - before[name] for name, process in processes.items()}
     shown = ", ".join(f"{name} {before[name] / 1e6:.0f} MB {grown[name] / 1e6:+.1f}" for name in processes)
     say(f"waiting | {count} sessions for an hour | {shown}")
@@ -80,10 +80,13 @@ def _flat(site: Site, count: int) -> None:
     assert all(process.poll() is None for process in processes.values())
 
 
-def _at_work(site: Site, role: str, count: int, name: str) -> None:
+def _at_work(site: Site, role: str, count: int, waiting: str, name: str) -> None:
     """Have the worker and the tick do something, so that memory is compared between two busy processes."""
+    paused = site.broker.submit_all(waiting, work(1, f"resumed-{name}"))[0]
+    paused.pause(for_s=0.05)
     for session in site.broker.submit_all(role, work(count, name)):
         assert session.result(timeout_s=90).result == "done"
+    wait_until(lambda: paused.status() == "queued", "the tick is started, and has resumed a session")
 
 
 def _memory(process: "subprocess.Popen[bytes]") -> int:

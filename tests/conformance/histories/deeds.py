@@ -2,7 +2,8 @@
 
 from typing import Any, Literal
 
-from passdown.broker.core.state import Asked, State
+from passdown.broker.core.parts import Asked
+from passdown.broker.core.state import State
 from passdown.broker.tick import TICK
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
@@ -100,6 +101,8 @@ def _value(world: World, state: State, about: str, resolution: ev.Resolution, *,
             return {"ref": "by hand"}
         case "approve" | "deny" | "cancel" | "not-done":
             return None
+        case "choose" | "merge":
+            raise AssertionError(f"no plan of this world fans out, and a ticket allows {resolution}")
 
 
 def operate(world: World, which: int, verb: Verb, by: str, *, for_ms: int | None, stale: int) -> None:

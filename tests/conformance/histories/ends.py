@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from passdown.broker.core.state import State, Ticket
+from passdown.broker.core.parts import Ticket
+from passdown.broker.core.state import State
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.errors import PassdownError
@@ -120,10 +121,12 @@ def _tries(world: World, followed: Followed, state: State, ticket: Ticket) -> li
             return [("answer", asked)]
         case "stage":
             return [("complete", output(state, followed.stage))]
-        case "failure" | "escalation" | "budget" | "conflict":
+        case "failure" | "escalation" | "budget":
             if ticket.ticket_no % 2:
                 return [("complete", output(state, followed.stage)), ("cancel", None)]
             return [("send-back", "once more, please"), ("cancel", None)]
+        case "conflict" | "short":
+            raise AssertionError("no plan of this world fans out, and a ticket is about a join")
 
 
 def output(state: State, stage: Stage) -> dict[str, Any]:

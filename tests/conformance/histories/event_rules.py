@@ -3,7 +3,8 @@
 from typing import assert_never
 
 from passdown.broker.core.given import grant_of
-from passdown.broker.core.state import Effect, State
+from passdown.broker.core.parts import Effect
+from passdown.broker.core.state import State
 from passdown.contracts import events as ev
 from passdown.contracts.codec import PACK_BUDGET, encode
 from passdown.contracts.plans import Grant

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from passdown.broker import commits
 from passdown.broker.core import claims, decide, effects, evolve, packing, people, returning, settling
-from passdown.broker.core.state import Effect, State
+from passdown.broker.core.parts import Effect
+from passdown.broker.core.state import State
 from passdown.broker.stores.base import Commit
 from passdown.broker.stores.sqlite import SqliteStore, ticking
 from passdown.broker.stores.sqlite.bells import Bells
