@@ -20,3 +20,15 @@ def handoff(pack: dict[str, object]) -> dict[str, object]:
 def step(given: dict[str, object]) -> dict[str, object]:
     """One of the steps of a chain: what it gives is what the next one takes."""
     return {"x": int(str(given["x"])) + 1, "text": given["text"]}
+
+
+@app.task(name="bench.judge")
+def judge(item: dict[str, int]) -> dict[str, int]:
+    """One branch of a chord."""
+    return {"x": item["x"] + 1}
+
+
+@app.task(name="bench.gather")
+def gather(results: list[dict[str, int]]) -> dict[str, object]:
+    """End a chord: its body."""
+    return {"results": results}

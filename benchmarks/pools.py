@@ -79,23 +79,26 @@ class Passdown:
 @contextmanager
 def passdown(url: str) -> Iterator[Passdown]:
     """Run worker processes and a tick."""
+    with workers(url, ["clerk", "stepper"], "bench_agents.py"):
+        site = Passdown(url)
+        try:
+            yield site
+        finally:
+            site.broker.close()
+
+
+@contextmanager
+def workers(url: str, roles: list[str], module: str) -> Iterator[None]:
+    """Run worker processes for some roles, with the agents of a module that lies here, and a tick."""
     # One slot in each process, as the peers' processes have: the agents only compute.
-    spec = WorkerSpec(
-        store=url,
-        roles=["clerk", "stepper"],
-        modules=[str(_HERE / "bench_agents.py")],
-        concurrency=1,
-        log_level="error",
-    )
+    spec = WorkerSpec(store=url, roles=roles, modules=[str(_HERE / module)], concurrency=1, log_level="error")
     with ExitStack() as running:
         for _ in range(WORKERS):
             running.enter_context(
                 _process([sys.executable, "-m", "passdown.broker.worker", encode(spec).decode()])
             )
         running.enter_context(_process([_BIN / "passdown", "tick", "--store", url]))
-        site = Passdown(url)
-        running.callback(site.broker.close)
-        yield site
+        yield
 
 
 @contextmanager

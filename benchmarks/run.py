@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import handoff
+import joins
 import memory
 import peers
 import pools
@@ -24,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[bool], list[str]]] = {
     "handoff": handoff.run,
     "memory": memory.run,
     "pools": pools.run,
+    "joins": joins.run,
 }
 
 
