@@ -27,6 +27,7 @@ EXAMPLES: dict[str, str] = {
     "pool": "solo",
     "worker_grace": "20s",
     "roles": "desk,cashier",
+    "merge": "false",
     "limits.push": "5",
     "accept_effect_loss": "true",
     "events": "changes",

@@ -5,7 +5,7 @@
     PASSDOWN_STORE=redis://… PASSDOWN_MODULES=ours.agents celery -A passdown.broker.celeryapp worker --pool threads
 
 Settings come from the environment and ``passdown.toml``, but the kind of pool is Celery's ``--pool``; ``-Q
-passdown.ROLE`` narrows the roles.
+passdown.ROLE`` narrows the roles, those of merges included (``passdown.passdown.merge``).
 `passdown.broker.guest` adds the same to an application that has tasks of its own.
 """
 

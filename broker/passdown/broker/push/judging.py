@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from passdown.broker.acts import Act, Held, held_of
 from passdown.broker.controller import Controller
-from passdown.broker.core.state import Issued, State
+from passdown.broker.core.parts import Issued
+from passdown.broker.core.state import State
 from passdown.broker.stores.base import Quarantine, Store
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import KIB, clean_text, decode

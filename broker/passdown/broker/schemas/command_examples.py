@@ -53,6 +53,17 @@ COMMANDS: list[cmd.Body] = [
     cmd.Resume(seen=10),
     cmd.Retry(seen=12),
     cmd.Due(kind="lease", subject=ex.CLAIM, due_at=ex.AT + 120_000),
+    cmd.OpenBranch(
+        parent=ex.PARENT,
+        plan=ex.PLAN_REF,
+        stage="check",
+        inputs={**ex.INPUTS, "item": {"country": "de"}},
+        task_id=ex.TASK,
+        task_name=ex.TASK_NAME,
+        resources=[ex.RESOURCE],
+        trace=ex.TRACE,
+    ),
+    cmd.Rework(join_id=ex.PARENT.join_id, ticket_no=2, feedback="read the second page, too"),
 ]
 
 REPLIES: list[re.Reply] = [

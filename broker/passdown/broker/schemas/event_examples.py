@@ -4,8 +4,9 @@ from passdown.broker.schemas import examples as ex
 from passdown.contracts import events as ev
 from passdown.contracts import ids, reserved
 from passdown.contracts.codec import digest_of
+from passdown.contracts.join_events import LateEffect
 
-_JOIN = ids.command_id("example join")
+_JOIN = ids.join_id(ex.SESSION, 2)
 _RETRY_AT = ex.AT + 90_000
 
 EVENTS: list[ev.Event] = [
@@ -108,6 +109,40 @@ EVENTS: list[ev.Event] = [
         action=ex.ACTION,
     ),
     ev.TicketWithdrawn(ticket_no=1, why="the session was cancelled"),
+    ev.FannedOut(
+        join_id=_JOIN,
+        branches=3,
+        digest=digest_of(["de", "fr", "pl"]),
+        opening=3,
+        deadline=ex.AT + 3_600_000,
+    ),
+    ev.BranchesOpened(join_id=_JOIN, opened=3, opening=3),
+    ev.JoinConflict(
+        join_id=_JOIN,
+        fields=["decision"],
+        counted=3,
+        why='the branches disagree in decision: "approve" by de, fr, "deny" by pl',
+    ),
+    ev.JoinShort(
+        join_id=_JOIN,
+        why="3 of 3 branches must count, and 2 can: 2 done, 1 refused",
+        outcomes={"done": 2, "refused": 1},
+    ),
+    ev.Joined(
+        join_id=_JOIN,
+        how="enough",
+        counted=3,
+        digest=digest_of(["row 1", "row 2", "row 3"]),
+        upto=3,
+        outcomes={"done": 3},
+    ),
+    ev.BranchesTold(join_id=_JOIN, what="cancel", upto=3),
+    ev.JoinDrained(
+        join_id=_JOIN,
+        outcomes={"done": 2, "cancelled": 1},
+        effects=[LateEffect(branch="pl", effect_id=ex.EFFECT, tool=ex.TOOL.name)],
+    ),
+    ev.Reopened(feedback="read the second page, too", deadline=ex.AT + 86_400_000),
     ev.Paused(until=ex.AT + 3_600_000, reason="the provider is down for maintenance"),
     ev.Resumed(),
     ev.Ending(status="cancelled", reason="the customer withdrew"),
@@ -122,9 +157,6 @@ EVENTS: list[ev.Event] = [
     reserved.TicketEscalated(ticket_no=1, level=2, queue="finance-lead"),
     reserved.TicketExpired(ticket_no=1),
     reserved.PenMoved(pen=2, visit_id="v-5f3a1c0b9d8e7f6a5b4c3d2e"),
-    reserved.FannedOut(join_id=_JOIN, branches=3, digest=digest_of(["de", "fr", "pl"])),
-    reserved.Joined(join_id=_JOIN, counted=3, digest=digest_of(["row 1", "row 2", "row 3"])),
-    reserved.JoinConflict(join_id=_JOIN, fields=["decision"]),
 ]
 
 LOGGED = ev.Logged(

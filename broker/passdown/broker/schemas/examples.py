@@ -2,11 +2,12 @@
 
 from typing import Any
 
+from passdown.broker.core import parts
 from passdown.broker.core import state as st
 from passdown.contracts import ids
 from passdown.contracts.codec import digest_of
 from passdown.contracts.errors import Fenced
-from passdown.contracts.pack import Pack, PackEffect, PackRead, PackTool, Resource, seal
+from passdown.contracts.pack import Pack, PackEffect, PackRead, PackTool, Parent, Resource, seal
 from passdown.contracts.plans import Grant, Level, Next, Plan, Returns, Stage, plan_ref
 from passdown.contracts.problems import Problem, problem_of
 from passdown.contracts.push import Push, push_claim_id
@@ -43,6 +44,9 @@ RESOURCE = Resource(
     digest="6f1ed002ab5595859014ebf0951522d9f8e1f6b7a4fbd2c5b3d1a6c4e0c7a9b2",
     bytes=48_213,
 )
+
+#: Where the session is a branch of another.
+PARENT = Parent(session_id=SESSION, join_id=ids.join_id(SESSION, 2), branch="de", stage="countries", place=0)
 
 TOOL = ToolSpec(
     name="refunds.create",
@@ -231,7 +235,7 @@ STATE = st.State(
     deadline=AT + 86_400_000,
     entries={"check": 1, "pay": 1},
     attempt=1,
-    issued=st.Issued(
+    issued=parts.Issued(
         attempt=1,
         cause="first",
         digest=PACK.digest,
@@ -239,10 +243,12 @@ STATE = st.State(
         lease_ms=120_000,
         tools={TOOL.name: TOOL_DIGEST},
     ),
-    claim=st.ClaimHeld(claim_id=CLAIM, attempt=1, by="agent:cashier", agent="cashier", agent_version="1.4"),
-    snapshot=st.Snapshot(attempt=1, data={"lookedUp": True}, counters={IDENTITY: 1}),
+    claim=parts.ClaimHeld(
+        claim_id=CLAIM, attempt=1, by="agent:cashier", agent="cashier", agent_version="1.4"
+    ),
+    snapshot=parts.Snapshot(attempt=1, data={"lookedUp": True}, counters={IDENTITY: 1}),
     effects=[
-        st.Effect(
+        parts.Effect(
             effect_id=EFFECT,
             ordinal=1,
             step=2,
@@ -257,14 +263,14 @@ STATE = st.State(
             args_seq=9,
             claims=[CLAIM],
             attempts=1,
-            approval=st.Approval(
+            approval=parts.Approval(
                 ticket_no=1, by="user:ann", action=ACTION, valid_until=AT + 86_400_000, spent=True
             ),
             touched=9,
         )
     ],
     reads=[
-        st.Read(
+        parts.Read(
             tool="orders.read",
             args={"orderId": "4711"},
             args_digest=digest_of({"orderId": "4711"}),
@@ -274,7 +280,7 @@ STATE = st.State(
             result={"total": 4900},
         )
     ],
-    feedback=[st.FeedbackItem(attempt=1, kind="contract", text="the output is a JSON object")],
+    feedback=[parts.FeedbackItem(attempt=1, kind="contract", text="the output is a JSON object")],
     tickets_opened=1,
     seq=9,
     at=AT + 9_000,
