@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from passdown.broker.client import Session
-from tests.acceptance.demos import AIRLINE
+from tests.acceptance.demos import airline
 from tests.acceptance.examples import Example, tickets_in
 
 
@@ -78,10 +78,7 @@ def _names(session: Session) -> list[str]:
 @pytest.fixture
 def runs() -> Path:
     """The recorded runs of others."""
-    path = AIRLINE / "runs.json"
-    if not path.exists():
-        pytest.skip(f"{path} is not here: recorded runs of others are reviewed where they are")
-    return path
+    return airline()
 
 
 def _verdicts(run: Any) -> Counter[str]:

@@ -11,7 +11,6 @@ from passdown.broker.stores.joining import PAGES_WAIT_MS, WOKEN_MS, JoinPut, Pag
 from passdown.broker.stores.queries import FindJoin
 from passdown.broker.stores.redis import RedisStore, joins, scripts
 from passdown.broker.stores.redis.joins import MOST_OUTCOMES, MOST_PAGE, MOST_WAKES
-from passdown.broker.stores.redis.keys import Keys
 from passdown.broker.stores.redis.packed import as_it_is
 from passdown.contracts.errors import ContractError
 from passdown.contracts.ids import branch_id, join_id, session_id
@@ -33,11 +32,11 @@ from tests.conformance.joining import (
     standing,
     wake,
 )
+from tests.conformance.scripted import KEYS, call
 from tests.servers.process import wait_until
 from tests.servers.redis import RedisServer
 from tests.servers.slots import Watch
 
-KEYS = Keys(0)
 #: Joins that one call of `remove.lua` removes.
 MOST_JOINS = 1000
 
@@ -176,12 +175,6 @@ def test_a_page_of_eight_mebibytes_is_kept_and_a_larger_one_refused(
     assert client.exists(KEYS.pages(PARENT)) == 0
     call(store, scripts.PAGE, (PARENT, "items", 0, PAGES_WAIT_MS), b"\0" * (MOST_PAGE + 1))
     assert page(store, 0) == b"\0" * MOST_PAGE
-
-
-def call(store: RedisStore, script: scripts.Script, about: object, *texts: bytes) -> Any:
-    """Call a script past the store."""
-    command = scripts.Calls(None).call(script, KEYS, about, texts)
-    return store._wire.ask([command])[0]  # pyright: ignore[reportPrivateUsage]
 
 
 # -- shards --

@@ -11,7 +11,6 @@ from passdown.broker.stores.base import Committed, Documents, DueRequest, Lease,
 from passdown.broker.stores.queries import Catalog, FindCatalog, FindTickets
 from passdown.broker.stores.redis import RedisStore, scripts
 from passdown.broker.stores.redis.committing import MOST_BYTES, batches_of
-from passdown.broker.stores.redis.keys import Keys
 from passdown.broker.stores.redis.packed import pack_ticket
 from passdown.broker.stores.redis.scripts import SCRIPTS, Script
 from passdown.contracts.errors import ContractError
@@ -32,11 +31,9 @@ from tests.conformance.building import (
     take,
     ticket,
 )
+from tests.conformance.scripted import call
 from tests.conformance.suite_reading import tool
 from tests.servers.redis import RedisServer
-
-KEYS = Keys(0)
-CALLS = scripts.Calls(None)
 
 
 @pytest.fixture
@@ -49,11 +46,6 @@ def store(redis_server: RedisServer, clock: Clock) -> Iterator[RedisStore]:
     store = RedisStore(redis_server.url(), clock=clock)
     yield store
     store.close()
-
-
-def call(store: RedisStore, script: Script, about: object, *texts: bytes) -> Any:
-    """Call a script past the store."""
-    return store._wire.ask([CALLS.call(script, KEYS, about, texts)])[0]  # pyright: ignore[reportPrivateUsage]
 
 
 def test_every_script_says_in_its_first_line_what_it_is_and_then_what_it_does() -> None:

@@ -131,7 +131,6 @@ class AtCommit:
 
 def two_levels() -> Tree:
     """Return a tree of two fan-outs that write, disagree, open one branch after another, and call some off."""
-    some = {"lease_seconds": LEASE_S, "recovery": "continue"}
     stages = {
         "top": Stage(fan_out=FanOut(each="first", stage="low", merge="merger"), lease_seconds=LEASE_S),
         "low": Stage(
@@ -140,7 +139,9 @@ def two_levels() -> Tree:
             ),
             lease_seconds=LEASE_S,
         ),
-        "leaf": Stage(role="leaf", tools=[Grant(tool=COUNT.name)], **some),  # type: ignore[arg-type]
+        "leaf": Stage(
+            role="leaf", tools=[Grant(tool=COUNT.name)], lease_seconds=LEASE_S, recovery="continue"
+        ),
         "desk": Stage(queue="desk"),
     }
     return Tree(Plan(name="tree", start="top", stages=stages), {"n": 1, "first": [1, 2]}, None)

@@ -11,7 +11,8 @@ from passdown.agents.runtime import Runtime
 from passdown.agents.tools import AnyTool
 from passdown.broker.client import Broker, Session
 from passdown.broker.core.join import outcome_of
-from passdown.broker.stores.queries import FindJoin, FindRows, JoinRecord, RowOfJoin
+from passdown.broker.joins.reading import page
+from passdown.broker.stores.queries import FindJoin, JoinRecord
 from passdown.contracts import events as ev
 from passdown.contracts.gateway import AgentInfo, Claim, Offer
 from passdown.contracts.ids import branch_id
@@ -169,7 +170,7 @@ def assert_joined_once(session: Session, broker: Broker) -> None:
     assert sorted(joined) == sorted(fanned)
     store = broker.app.store
     for join_id in fanned:
-        rows: list[RowOfJoin] = store.find(FindRows(join_id=join_id, places=100_000))  # pyright: ignore[reportAssignmentType]
+        rows = page(store, join_id, 0, 100_000)
         record = store.find(FindJoin(join_id=join_id))
         assert isinstance(record, JoinRecord)
         assert {name: n for name, n in record.counts.items() if n} == Counter(row.outcome for row in rows)
