@@ -131,7 +131,7 @@ def _apply(state: State, event: ev.WrittenEvent, logged: ev.Logged) -> State:  #
         case ev.Paused():
             return _paused(state, event, logged)
         case ev.Resumed():
-            return joining.resumed(state, logged.at)
+            return replace(state, paused=False, resume_at=None)
         case ev.Ending():
             return _ending(state, event)
         case ev.Cancelled() | ev.Expired() | ev.Completed() | ev.Refused() | ev.Failed():

@@ -114,13 +114,6 @@ def _joined(state: State, join: Join, event: ev.Joined) -> State:
     return replace(state, completed={join.stage: found})
 
 
-def resumed(state: State, at: int) -> State:
-    """Return the state after a pause: the join, for which nothing was opened meanwhile, is looked at anew."""
-    join = state.joining
-    changed = replace(state, paused=False, resume_at=None)
-    return changed if join is None or join.closed else with_join(changed, replace(join, at=at))
-
-
 def left_by_ending(state: State) -> State:
     """Return the state of a session that is called off: its branches are, too, once those sent back to are known."""
     join = state.joining
