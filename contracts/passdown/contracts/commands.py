@@ -10,18 +10,41 @@ from msgspec import Meta
 
 from passdown.contracts import ids
 from passdown.contracts.codec import Record, digest_of
-from passdown.contracts.events import Resolution
 from passdown.contracts.pack import ListRef, Parent, Resource
 from passdown.contracts.plans import PlanRef
 from passdown.contracts.returns import Fence
+from passdown.contracts.ticket_commands import (
+    AlertTicket,
+    ClaimTicket,
+    CommentTicket,
+    ExtendTicket,
+    ReassignTicket,
+    ReleaseTicket,
+    SnoozeTicket,
+    TicketCommand,
+    WakeTicket,
+    act_of,
+)
+from passdown.contracts.ticket_events import Resolution
 
 #: kind:name, for example user:ann, agent:cashier, group:desk, service:shop.
 PRINCIPAL_PATTERN = r"^[a-z]+:[^\s:][^\s]{0,119}\Z"
 #: `lease` and `restarted` are about a claim, their subject is its id, and they stand beside the state. `restarted`: the
 #: store came back from a restart that may have lost its last moments. `join` stands beside the state, too: enough rows of
-#: a join are there to look at it. `branches`: branches are to be opened, called off or sent back to.
+#: a join are there to look at it. `branches`: branches are to be opened, called off or sent back to. Those of a ticket
+#: name it by its number: its claim's lease runs out, it is no longer snoozed, or its next level is due.
 DueKind = Literal[
-    "deadline", "retry-at", "resume-at", "join-deadline", "branches", "lease", "restarted", "join"
+    "deadline",
+    "retry-at",
+    "resume-at",
+    "join-deadline",
+    "branches",
+    "ticket-lease",
+    "ticket-wake",
+    "ticket-escalate",
+    "lease",
+    "restarted",
+    "join",
 ]
 
 
@@ -30,7 +53,10 @@ class _Command(Record, frozen=True, kw_only=True, tag_field="command"):
 
 
 class ToolNote(Record, frozen=True, kw_only=True):
-    """A reading call that rides in the claim's next commit; ``result`` only where it is small enough to keep."""
+    """A reading call that rides in the claim's next commit; ``result`` only where it is small enough to keep.
+
+    ``error``: why the call raised, in place of a result.
+    """
 
     tool: str
     args: Any
@@ -38,6 +64,7 @@ class ToolNote(Record, frozen=True, kw_only=True):
     result_digest: str = ""
     result: Any = None
     kept: bool = False
+    error: str = ""
     age_ms: int = 0
 
 
@@ -195,11 +222,13 @@ class SendBack(Record, frozen=True, kw_only=True):
 class Resolve(_Command, frozen=True, kw_only=True, tag="resolve"):
     """Decide a ticket. ``value``: arguments (edit), output (complete), feedback (send-back) or stage (redirect).
 
-    Of a join's ticket: the branch (choose); ``{branches: […], feedback}`` (send-back).
+    Of a join's ticket: the branch (choose); ``{branches: […], feedback}`` (send-back). ``lease`` is the claim under which
+    the ticket is held; empty for one that nobody holds, which this decides at once.
     """
 
     ticket_no: int
     version: int = 1
+    lease: str = ""
     resolution: Resolution
     value: Any = None
     note: str = ""
@@ -260,10 +289,11 @@ Body = (
     | Due
     | OpenBranch
     | Rework
+    | TicketCommand
 )
 
 
-def command_id(session_id: str, body: Body, by: str) -> str:  # noqa: C901 - one case a command
+def command_id(session_id: str, body: Body, by: str) -> str:  # noqa: C901, PLR0912 - one case a command
     """Return the id of the act that `body` is: equal for every try of it, whoever lost the reply."""
     match body:
         case Submit():
@@ -283,6 +313,17 @@ def command_id(session_id: str, body: Body, by: str) -> str:  # noqa: C901 - one
             act = ("answer", body.step, body.attempt, body.id, by)
         case Resolve():
             act = ("resolve", body.ticket_no, body.version, body.resolution, by)
+        case (
+            ClaimTicket()
+            | ExtendTicket()
+            | ReleaseTicket()
+            | ReassignTicket()
+            | SnoozeTicket()
+            | WakeTicket()
+            | CommentTicket()
+            | AlertTicket()
+        ):
+            act = act_of(body, by)
         case Cancel() | Pause() | Resume() | Retry():
             act = (type(body).__name__, body.seen)
         case OpenBranch():

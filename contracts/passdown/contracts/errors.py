@@ -9,6 +9,7 @@
     ├── Conflict             somebody was first: names the winner
     ├── Fenced               not the current fence
     ├── Denied               no grant, or a tool that the stage does not grant
+    │   └── Unauthenticated  nobody knows who asks: no token, or one that is not, or no longer, good
     ├── NotFound             no such session, ticket, question, effect, plan …
     └── Unavailable          the store or the queue does not answer; a retry is safe
         └── QueueFull        so many packs wait for a role that no new session may add one
@@ -134,6 +135,19 @@ class Denied(PassdownError):
 
     def __str__(self) -> str:
         return f"{self.who} may not {self.what}: {self.why}"
+
+
+class Unauthenticated(Denied):
+    """Nobody knows who asks. Bring a token that is good: `passdown token create` makes one."""
+
+    code = "unauthenticated"
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__("nobody known", what, why)
+        self.args = (what, why)
+
+    def __str__(self) -> str:
+        return f"cannot {self.what}: {self.why}"
 
 
 class NotFound(PassdownError):

@@ -23,26 +23,21 @@ from passdown.contracts.pack import Cause, ListRef, Parent, Resource
 from passdown.contracts.plans import Delivery, PlanRef
 from passdown.contracts.reserved import ReservedEvent
 from passdown.contracts.returns import EvidenceItem, Fence, Question, Return
-
-TicketKind = Literal[
-    "escalation", "question", "approval", "conflict", "short", "effect", "stage", "failure", "budget"
-]
-#: `choose` and `merge` are of a join's ticket: take one branch's output, or go on with the branches that count.
-Resolution = Literal[
-    "answer",
-    "approve",
-    "deny",
-    "edit",
-    "complete",
-    "send-back",
-    "redirect",
-    "cancel",
-    "done",
-    "not-done",
-    "choose",
-    "merge",
-]
-
+from passdown.contracts.ticket_events import (
+    TicketApproved,
+    TicketClaimed,
+    TicketCommented,
+    TicketEscalated,
+    TicketExpired,
+    TicketExtended,
+    TicketOpened,
+    TicketReassigned,
+    TicketReleased,
+    TicketResolved,
+    TicketSnoozed,
+    TicketWithdrawn,
+    TicketWoken,
+)
 
 EndingStatus = Literal["cancelled", "expired", "done", "refused", "failed"]
 
@@ -189,7 +184,7 @@ class EffectSettled(EventRecord, frozen=True, kw_only=True, tag="EffectSettled")
 
 
 class ToolCalled(EventRecord, frozen=True, kw_only=True, tag="ToolCalled"):
-    """A reading call. ``kept``: its result stands here and may enter later packs of this step."""
+    """A reading call. ``kept``: its result stands here and may enter later packs of this step; ``error``: it raised."""
 
     tool: str
     args: Any
@@ -199,6 +194,7 @@ class ToolCalled(EventRecord, frozen=True, kw_only=True, tag="ToolCalled"):
     age_ms: int = 0
     kept: bool = False
     result: Any = None
+    error: str = ""
     fresh_for_ms: int | None = None
 
 
@@ -261,40 +257,6 @@ class Escalated(EventRecord, frozen=True, kw_only=True, tag="Escalated"):
     risks: list[str] = []
     evidence: list[EvidenceItem] = []
     hand_over: Any = None
-
-
-class TicketOpened(EventRecord, frozen=True, kw_only=True, tag="TicketOpened"):
-    """A person is asked. ``about`` is what it concerns: an effectId, or a question as attempt/id."""
-
-    ticket_no: int
-    kind: TicketKind
-    queue: str
-    why: str
-    actions: list[Resolution]
-    about: str = ""
-    #: Digest of the pending action, for an approval.
-    action: str = ""
-
-
-class TicketResolved(EventRecord, frozen=True, kw_only=True, tag="TicketResolved"):
-    """A person decided; ``by`` of this event did."""
-
-    ticket_no: int
-    resolution: Resolution
-    value: Any = None
-    note: str = ""
-    #: For an approval: until when it is good, in store milliseconds, and of which exact action.
-    valid_until: int | None = None
-    action: str = ""
-    #: For an edit: the identity that the new arguments would have as an effect of their own.
-    identity: dict[str, Any] | None = None
-
-
-class TicketWithdrawn(EventRecord, frozen=True, kw_only=True, tag="TicketWithdrawn"):
-    """The ticket is no longer needed."""
-
-    ticket_no: int
-    why: str
 
 
 class Paused(EventRecord, frozen=True, kw_only=True, tag="Paused"):
@@ -367,6 +329,16 @@ WrittenEvent = (
     | InputProvided
     | Escalated
     | TicketOpened
+    | TicketClaimed
+    | TicketExtended
+    | TicketReleased
+    | TicketReassigned
+    | TicketSnoozed
+    | TicketWoken
+    | TicketCommented
+    | TicketApproved
+    | TicketEscalated
+    | TicketExpired
     | TicketResolved
     | TicketWithdrawn
     | FannedOut

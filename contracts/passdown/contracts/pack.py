@@ -29,7 +29,10 @@ EffectStatus = Literal["proposed", "denied", "intended", "done", "failed", "unkn
 
 
 class PackTool(Wire, frozen=True, kw_only=True):
-    """A tool that this attempt may call; ``params`` is narrowed already, ``digest`` pins the whole specification."""
+    """A tool that this attempt may call; ``params`` is narrowed already, ``digest`` pins the whole specification.
+
+    A call that only fits ``permit`` is put to a person, who may permit it once.
+    """
 
     name: str
     description: str = ""
@@ -39,6 +42,7 @@ class PackTool(Wire, frozen=True, kw_only=True):
     identity: list[str] = []
     fresh_for_seconds: float | None = None
     needs_approval: bool = False
+    permit: Schema | None = None
     digest: str
 
 

@@ -17,6 +17,8 @@ FAIL = "fail"
 PRODUCER = "producer"
 #: The queue of tickets for which no plan names one.
 OPERATORS = "operators"
+#: The queue of tickets that nobody could take, or that nobody resolved on the last level of their path.
+ALERTS = "alerts"
 
 #: `on_short` that merges what is there.
 MERGE = "merge"
@@ -48,13 +50,73 @@ class Grant(Record, frozen=True, kw_only=True):
     """What a stage may call. ``approve`` names the queue whose people must see the exact arguments first.
 
     ``params`` narrows parameters: name → JSON Schema that must hold as well.
-    ``approval_seconds`` is how long a given approval stays good.
+    ``approval_seconds`` is how long a given approval stays good; ``approvals`` how many different people must give it.
     """
 
     tool: str
     approve: str | None = None
     approval_seconds: float = 86_400.0
+    approvals: int = 1
     params: dict[str, Any] = {}
+
+
+class Permit(Record, frozen=True, kw_only=True):
+    """A call that the stage denies and that a person of ``queue`` may permit once.
+
+    It is of a tool with effects that the stage does not grant, or that it grants within narrower ``params``; those
+    named here are the limits within which a person may permit it.
+    """
+
+    tool: str
+    queue: str
+    approvals: int = 1
+    approval_seconds: float = 86_400.0
+    params: dict[str, Any] = {}
+
+
+class People(Record, frozen=True, kw_only=True):
+    """Who may take a stage's tickets, and how long they have.
+
+    ``candidates`` are principals (``user:ann``, ``group:legal``); none named: whoever serves the queue. All ``skills``
+    are needed; a name in braces is filled in from the session's data, as in a goal. With ``exclude_initiator`` not
+    even a question is answered by whoever submitted the session. ``due_seconds`` is what tickets are sorted by;
+    ``lease_seconds`` how long a claim lasts without being extended. Delays count in the working hours of ``calendar``.
+    """
+
+    candidates: list[str] = []
+    skills: list[str] = []
+    exclude_initiator: bool = False
+    lease_seconds: float = 900.0
+    due_seconds: float | None = None
+    calendar: str = ""
+
+
+class Overdue(Record, frozen=True, kw_only=True):
+    """What ends a path of escalation that nobody answered: ``after_seconds`` it leads ``to`` a stage, or `fail`."""
+
+    after_seconds: float
+    to: str
+
+
+class Calendar(Record, frozen=True, kw_only=True):
+    """Working hours in a time zone (IANA name), and whole days without any (``YYYY-MM-DD``).
+
+    ``hours``: a day (``mon`` … ``sun``) → spans of minutes since local midnight, in order, ``[start, end)``.
+    """
+
+    zone: str
+    hours: dict[str, list[tuple[int, int]]]
+    holidays: list[str] = []
+
+
+class Subject(Record, frozen=True, kw_only=True):
+    """What a session is about, found in its data for the brief: values of ``fields``, and what ``pattern`` finds in text.
+
+    ``fields`` are names as they stand in inputs, arguments, results and answers, at any depth; of a list each item.
+    """
+
+    fields: list[str] = []
+    pattern: str = ""
 
 
 class Level(Record, frozen=True, kw_only=True):
@@ -176,6 +238,9 @@ class Stage(Record, frozen=True, kw_only=True):
     on_failed: str | None = None
     on_stale: Literal["continue", "restart-stage", "human"] = "continue"
     escalation: list[Level] = []
+    overdue: Overdue | None = None
+    people: People = People()
+    permits: list[Permit] = []
     recovery: Recovery = "rerun"
 
 
@@ -189,6 +254,9 @@ class Plan(Record, frozen=True, kw_only=True):
     description: str = ""
     start: str
     max_steps: int = 200
+    calendars: dict[str, Calendar] = {}
+    #: What the brief names, under a label of the plan's ("account", "reservation").
+    subjects: dict[str, Subject] = {}
     stages: dict[str, Stage]
 
 
@@ -230,6 +298,8 @@ def moves(stage: Stage, stages: Container[str] = ()) -> dict[str, str]:
         found[f"{following.field}={value}"] = target
     for target in following.suggest:
         found[f"suggested {target}"] = target
+    if stage.overdue is not None and stage.overdue.to != FAIL:
+        found["overdue"] = stage.overdue.to
     others = {"refused": stage.on_refused, "denied": stage.on_denied, "failed": stage.on_failed}
     found.update({cause: target for cause, target in others.items() if target and target != FAIL})
     if stage.fan_out is not None:

@@ -14,6 +14,7 @@ _KINDS: dict[type[PassdownError], tuple[tuple[str, ...], int]] = {
     errors.Conflict: (("what", "winner", "decided"), 409),
     errors.Fenced: (("given", "current", "why"), 409),
     errors.Denied: (("who", "what", "why"), 403),
+    errors.Unauthenticated: (("what", "why"), 401),
     errors.NotFound: (("kind", "name", "hint"), 404),
     errors.Unavailable: (("what", "why"), 503),
     errors.QueueFull: (("role", "waiting", "limit"), 503),

@@ -17,6 +17,7 @@ from passdown.contracts.errors import (
     PassdownError,
     PlanError,
     QueueFull,
+    Unauthenticated,
     Unavailable,
 )
 
@@ -82,6 +83,12 @@ TABLE: list[tuple[PassdownError, str, int, str]] = [
         "denied",
         5,
         "agent:cashier may not call mail.send: stage pay does not grant it",
+    ),
+    (
+        Unauthenticated("list tickets", "the token is not known"),
+        "unauthenticated",
+        5,
+        "cannot list tickets: the token is not known",
     ),
     (NotFound("session", "s0-1"), "not-found", 3, "there is no session 's0-1'"),
     (

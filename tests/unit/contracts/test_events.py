@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from passdown.broker.schemas.event_examples import EVENTS, LOGGED
-from passdown.contracts import events, join_events, reserved
+from passdown.contracts import events, join_events, reserved, ticket_events
 from passdown.contracts.codec import MAX_DEPTH, decode, digest, encode
 from passdown.contracts.events import Checkpointed, Event, Logged, Resumed, WrittenEvent
 from passdown.contracts.reserved import ReservedEvent
@@ -40,8 +40,13 @@ NAMES = [
     "Escalated",
     "TicketOpened",
     "TicketClaimed",
+    "TicketExtended",
     "TicketReleased",
     "TicketReassigned",
+    "TicketSnoozed",
+    "TicketWoken",
+    "TicketCommented",
+    "TicketApproved",
     "TicketEscalated",
     "TicketExpired",
     "TicketWithdrawn",
@@ -73,15 +78,19 @@ def test_the_names_are_those_of_the_design() -> None:
 
 
 def test_each_event_is_either_written_or_reserved() -> None:
-    written, kept = set(get_args(WrittenEvent)), set(get_args(ReservedEvent))
+    written, kept = set(get_args(WrittenEvent)), {ReservedEvent}
     assert written | kept == set(KINDS)
     assert not written & kept
-    assert {kind.__module__ for kind in written} == {events.__name__, join_events.__name__}
+    assert {kind.__module__ for kind in written} == {
+        events.__name__,
+        join_events.__name__,
+        ticket_events.__name__,
+    }
     assert {kind.__module__ for kind in kept} == {reserved.__name__}
 
 
-def test_every_struct_of_the_three_modules_is_in_the_union() -> None:
-    for module in (events, join_events, reserved):
+def test_every_struct_of_the_four_modules_is_in_the_union() -> None:
+    for module in (events, join_events, ticket_events, reserved):
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
         tagged = re.findall(r'^class (\w+)\(.*\btag="(\w+)"', source, re.MULTILINE)
         assert all(name == tag for name, tag in tagged)

@@ -34,6 +34,11 @@ SAMPLES: list[tuple[PassdownError, int, dict[str, Any]]] = [
         403,
         {"who": "user:ann", "what": "resume", "why": "no grant"},
     ),
+    (
+        errors.Unauthenticated("list tickets", "the token is not known"),
+        401,
+        {"what": "list tickets", "why": "the token is not known"},
+    ),
     (errors.NotFound("plan", "x", "hint"), 404, {"kind": "plan", "name": "x", "hint": "hint"}),
     (errors.Unavailable("the store", "timeout"), 503, {"what": "the store", "why": "timeout"}),
 ]

@@ -18,6 +18,7 @@ from passdown.broker.schemas import asyncapi
 from passdown.broker.schemas.generate import URN, documents
 from passdown.broker.schemas.messages import Message, messages
 from passdown.contracts import (
+    brief,
     commands,
     events,
     outgoing,
@@ -71,6 +72,7 @@ def decodes(message: Message, value: object) -> bool:
 def test_everything_that_travels_or_is_stored_has_a_document() -> None:
     covered = {message.kind for message in MESSAGES}
     kinds: set[Any] = {
+        brief.Brief,
         pack.Pack,
         plans.Plan,
         tools.ToolSpec,

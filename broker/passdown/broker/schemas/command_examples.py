@@ -6,6 +6,7 @@ from passdown.contracts import replies as re
 from passdown.contracts.codec import digest_of, encode
 from passdown.contracts.errors import Fenced
 
+_TICKET_CLAIM = "5d0c7a1e9b3f4826"
 _NOTE = cmd.ToolNote(
     tool="orders.read",
     args={"orderId": "4711"},
@@ -47,7 +48,7 @@ COMMANDS: list[cmd.Body] = [
     cmd.Give(fence=ex.FENCE, body=encode(ex.DONE).decode()),
     cmd.Fail(fence=ex.FENCE, problem="TimeoutError: the provider did not answer"),
     cmd.Answer(step=2, attempt=1, id="account", value="DE02 1203 0000 0000 2020 51"),
-    cmd.Resolve(ticket_no=1, resolution="approve", note="within the limit"),
+    cmd.Resolve(ticket_no=1, version=2, lease=_TICKET_CLAIM, resolution="approve", note="within the limit"),
     cmd.Cancel(seen=9, reason="the customer withdrew"),
     cmd.Pause(seen=9, for_ms=3_600_000, reason="the provider is down for maintenance"),
     cmd.Resume(seen=10),
@@ -64,6 +65,14 @@ COMMANDS: list[cmd.Body] = [
         trace=ex.TRACE,
     ),
     cmd.Rework(join_id=ex.PARENT.join_id, ticket_no=2, feedback="read the second page, too"),
+    cmd.ClaimTicket(ticket_no=1, version=1, claim_id=_TICKET_CLAIM),
+    cmd.ExtendTicket(ticket_no=1, lease=_TICKET_CLAIM, seen_until=ex.AT + 900_000),
+    cmd.ReleaseTicket(ticket_no=1, lease=_TICKET_CLAIM, reason="off shift"),
+    cmd.ReassignTicket(ticket_no=1, version=2, to_queue="finance-lead", reason="above my limit"),
+    cmd.SnoozeTicket(ticket_no=1, version=3, for_ms=7_200_000, reason="the provider answers tomorrow"),
+    cmd.WakeTicket(ticket_no=1, version=4),
+    cmd.CommentTicket(ticket_no=1, comment_id="c-1", text="the customer called twice"),
+    cmd.AlertTicket(ticket_no=1, version=5, why="nobody who is known has the skill polish"),
 ]
 
 REPLIES: list[re.Reply] = [

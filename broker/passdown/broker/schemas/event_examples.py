@@ -5,9 +5,11 @@ from passdown.contracts import events as ev
 from passdown.contracts import ids, reserved
 from passdown.contracts.codec import digest_of
 from passdown.contracts.join_events import LateEffect
+from passdown.contracts.ticket_events import Needs
 
 _JOIN = ids.join_id(ex.SESSION, 2)
 _RETRY_AT = ex.AT + 90_000
+_TICKET_CLAIM = "5d0c7a1e9b3f4826"
 
 EVENTS: list[ev.Event] = [
     ev.SessionOpened(
@@ -100,7 +102,28 @@ EVENTS: list[ev.Event] = [
         actions=["approve", "deny", "edit", "cancel"],
         about=ex.EFFECT,
         action=ex.ACTION,
+        priority=5,
+        needs=Needs(excluded=["agent:cashier", "user:ann"]),
+        approvals=2,
+        due_at=ex.AT + 3_600_000,
+        escalate_at=ex.AT + 3_600_000,
     ),
+    ev.TicketClaimed(ticket_no=1, claim_id=_TICKET_CLAIM, until=ex.AT + 900_000),
+    ev.TicketExtended(ticket_no=1, until=ex.AT + 1_800_000),
+    ev.TicketReleased(ticket_no=1, holder="user:bob", why="given-back", reason="off shift"),
+    ev.TicketReassigned(
+        ticket_no=1,
+        to="user:carla",
+        claim_id=_TICKET_CLAIM,
+        until=ex.AT + 900_000,
+        reason="above my limit",
+    ),
+    ev.TicketSnoozed(ticket_no=1, until=ex.AT + 7_200_000, reason="the provider answers tomorrow"),
+    ev.TicketWoken(ticket_no=1),
+    ev.TicketCommented(ticket_no=1, text="the customer called twice"),
+    ev.TicketApproved(ticket_no=1, action=ex.ACTION, note="within the limit"),
+    ev.TicketEscalated(ticket_no=1, level=2, queue="finance-lead", escalate_at=ex.AT + 86_400_000),
+    ev.TicketExpired(ticket_no=1, to="by-hand"),
     ev.TicketResolved(
         ticket_no=1,
         resolution="approve",
@@ -151,11 +174,6 @@ EVENTS: list[ev.Event] = [
     ev.Completed(),
     ev.Refused(reason="the order is older than 14 days", policy="refund-window"),
     ev.Failed(reason="3 attempts of stage pay failed"),
-    reserved.TicketClaimed(ticket_no=1, lease_ms=900_000),
-    reserved.TicketReleased(ticket_no=1, reason="off shift"),
-    reserved.TicketReassigned(ticket_no=1, to="group:finance-desk", reason="above my limit"),
-    reserved.TicketEscalated(ticket_no=1, level=2, queue="finance-lead"),
-    reserved.TicketExpired(ticket_no=1),
     reserved.PenMoved(pen=2, visit_id="v-5f3a1c0b9d8e7f6a5b4c3d2e"),
 ]
 

@@ -4,8 +4,15 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast, get_args
 
 from passdown.broker.core.state import State
-from passdown.broker.schemas import command_examples, event_examples, examples, outgoing_examples
+from passdown.broker.schemas import (
+    brief_example,
+    command_examples,
+    event_examples,
+    examples,
+    outgoing_examples,
+)
 from passdown.contracts import commands, replies
+from passdown.contracts.brief import Brief
 from passdown.contracts.events import Event, Logged
 from passdown.contracts.outgoing import OutcomeEvent, Outgoing, StatusEvent
 from passdown.contracts.pack import Pack
@@ -36,6 +43,7 @@ def messages() -> list[Message]:
         Message("push", Push, [examples.PUSH]),
         Message("state", State, [examples.STATE]),
         Message("tool", ToolSpec, [examples.TOOL]),
+        Message("brief", Brief, [brief_example.BRIEF]),
         Message("event", Logged, [event_examples.LOGGED]),
         *_family("events", Event, event_examples.EVENTS),
         *_union("return", Return, examples.RETURNS, "What one claim gives back: one of four results."),
