@@ -129,7 +129,7 @@ def test_in_python_the_faults_of_one_model_come_at_once_where_it_is_made() -> No
 SHAPES: list[Any] = [
     (
         {"bogus": 1},
-        "bogus: unknown field; there are: name, version, description, start, max_steps, stages",
+        "bogus: unknown field; there are: name, version, description, start, max_steps, calendars, subjects, stages",
     ),
     ({"stages": {"a": {"role": "r", "fan_in": {}}}}, "stages.a.fan_in: unknown field; there are: "),
     (

@@ -27,6 +27,14 @@ def returns(**field: Any) -> dict[str, Any]:
         ({"next": "b", "on_refused": "c"}, ["stages.a.on_refused: there is no stage 'c'; there are: a, b, end"]),
         ({"next": "b", "on_failed": "c"}, ["stages.a.on_failed: there is no stage 'c'; there are: a, b, end"]),
         (
+            {"next": "b", "overdue": {"after": "1h", "to": "c"}},
+            ["stages.a.overdue.to: there is no stage 'c'; there are: a, b, fail"],
+        ),
+        (
+            {"next": "b", "overdue": {"after": "1h", "to": "end"}},
+            ["stages.a.overdue.to: a session does not end as done because nobody answered; lead to a stage, or to 'fail'"],
+        ),
+        (
             {"next": "b", "on_refused": "fail"},
             ["stages.a.on_refused: only on_failed may lead to 'fail'; move to a stage, or to 'end'"],
         ),

@@ -42,6 +42,10 @@ FAULTS: list[Any] = [
         {"returns": {"results": ["done"]}, "ask": "experts"},
         "stages.a.ask: the stage cannot ask; add 'needs-input' to returns.results, or leave it out",
     ),
+    (
+        {"permits": [{"tool": "t", "queue": "q", "params": {"cents": {"maximum": "5"}}}]},
+        'stages.a.permits[0].params.cents: in the schema at /maximum: "5" is not of type "number"',
+    ),
     ({"on_denied": "end"}, "stages.a.on_denied: the stage has no tools that could be denied; leave it out"),
     (
         {"returns": {"schema": {"type": "string"}}},
@@ -85,6 +89,10 @@ def test_a_fault_of_a_stage(stage: dict[str, Any], fault: str) -> None:
             "~ stages.a.goal: {inputs.orderID.x} is not among the inputs: orderId",
         ),
         (
+            {"people": {"skills": ["ok", "x-{inputs.orderID}"]}, "inputs": OBJECT},
+            "~ stages.a.people.skills[1]: {inputs.orderID} is not among the inputs: orderId",
+        ),
+        (
             {"waived": "because"},
             '~ stages.a.waived: waives nothing, as the risk is not high; set risk = "high"',
         ),
@@ -102,6 +110,7 @@ def test_nothing_is_said_about_a_sound_stage() -> None:
         "returns": {"schema": DECISION},
     }
     assert said_of({**sound, "ask": "experts", "tools": ["t"], "scopes": ["s"], "on_denied": "end"}) == []
+    assert said_of({**sound, "permits": [{"tool": "t", "queue": "q"}], "on_denied": "end"}) == []
 
 
 @pytest.mark.parametrize(

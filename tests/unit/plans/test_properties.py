@@ -29,6 +29,33 @@ GRANTS: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "approve": st.just("people"),
     },
 )
+PEOPLE: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {},
+    optional={
+        "candidates": st.lists(st.sampled_from(["user:ann", "group:legal", "service:x"]), unique=True),
+        "skills": st.lists(st.sampled_from(["german", "{inputs.x}"]), unique=True),
+        "exclude_initiator": st.booleans(),
+        "lease": st.sampled_from(["10s", "15m", "1d"]),
+        "due": st.sampled_from(["90s", "40h"]),
+        "calendar": st.sampled_from(["", "office"]),
+    },
+)
+SPANS: st.SearchStrategy[Any] = st.lists(
+    st.sampled_from(["00:00-09:30", "09:30-12:00", "13:00-24:00"]), unique=True
+).map(sorted)
+OFFICE: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {"zone": st.sampled_from(["UTC", "Europe/Berlin"]), "weekdays": st.just(["09:00-17:00"])},
+    optional={
+        "hours": st.dictionaries(st.sampled_from(["fri", "sat", "sun"]), SPANS),
+        "holidays": st.lists(st.dates(), unique=True, max_size=3),
+    },
+)
+SUBJECTS: st.SearchStrategy[Any] = st.dictionaries(
+    st.sampled_from(["account", "order-line"]),
+    st.text().filter(str.strip)
+    | st.lists(st.text().filter(str.strip), min_size=1, unique=True)
+    | st.just({"pattern": "[A-Z0-9]{6}"}),
+)
 MOVES: st.SearchStrategy[Any] = (
     st.just("end")
     | st.sets(st.sampled_from("abc")).map(lambda more: {"suggest": ["end", *sorted(more)]})
@@ -57,6 +84,12 @@ STAGES: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "recovery": st.sampled_from(["rerun", "continue", "human"]),
         "priority": st.integers(-100, 100),
         "escalation": st.lists(st.sampled_from(["leads", "bosses"]), max_size=1),
+        "overdue": st.fixed_dictionaries({"after": st.just("1h"), "to": st.sampled_from(["a", "b", "fail"])}),
+        "people": PEOPLE,
+        "permits": st.lists(
+            st.just({"tool": "x", "queue": "people", "approvals": 1, "params": {"n": {"maximum": 5}}}),
+            max_size=1,
+        ),
     },
 )
 #: One field each, and none that lists are in.
@@ -99,17 +132,28 @@ PLANS: st.SearchStrategy[Any] = st.fixed_dictionaries(
         "stages": st.fixed_dictionaries(
             {"a": FIRST, "b": STAGES, "c": STAGES, "fan": FAN_OUTS, "leaf": st.just(LEAF)}
         ),
+        "calendars": st.fixed_dictionaries({"office": OFFICE}),
     },
     optional={
         "version": st.integers(1, 2**53 - 1),
         "description": st.text(),
         "max_steps": st.integers(1, 100_000),
+        "subjects": SUBJECTS,
     },
 )
 SOUND: dict[str, Any] = {
     "name": "refund",
     "version": 2,
     "start": "check",
+    "calendars": {
+        "office": {
+            "zone": "Europe/Berlin",
+            "weekdays": ["09:00-17:00"],
+            "hours": {"fri": ["09:00-12:00", "13:00-15:00"]},
+            "holidays": ["2026-12-25"],
+        }
+    },
+    "subjects": {"account": "user_id", "order": ["orderId"], "code": {"pattern": "[A-Z0-9]{6}"}},
     "stages": {
         "check": {
             "role": "analyst",
@@ -128,6 +172,9 @@ SOUND: dict[str, Any] = {
             "next": {"field": "decision", "approve": "ask", "deny": "tell"},
             "on_refused": "tell",
             "escalation": ["leads", {"queue": "bosses", "after": "1h30m", "hand_over": {"type": "string"}}],
+            "overdue": {"after": "8h", "to": "fail"},
+            "people": {"candidates": ["group:legal"], "skills": ["{inputs.orderId}"], "calendar": "office"},
+            "permits": [{"tool": "mail.send", "queue": "leads", "params": {"to": {"type": "string"}}}],
         },
         "ask": {"queue": "people", "deadline": "2d", "next": {"suggest": ["check", "tell"], "done": "tell"}},
         "tell": {"role": "desk", "next": {"done": "read", "failed": "fail"}, "ask": "people"},
@@ -166,7 +213,18 @@ JUNK: st.SearchStrategy[Any] = (
     | st.binary()
     | st.sampled_from([*CONTAINERS, object(), int, object])
 )
-STRANGE_KEYS: list[Any] = [5, None, "\0role", "\ud800", "[key]", "queue", "fan_out", "join", "branches"]
+STRANGE_KEYS: list[Any] = [
+    5,
+    None,
+    "\0role",
+    "\ud800",
+    "[key]",
+    "queue",
+    "fan_out",
+    "join",
+    "branches",
+    "people",
+]
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])

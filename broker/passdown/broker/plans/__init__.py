@@ -13,6 +13,7 @@ from passdown.broker.plans.authored import (
     HumanStage,
     Join,
     Level,
+    Permit,
     Plan,
     Returns,
     Stage,
@@ -23,19 +24,25 @@ from passdown.broker.plans.compiling import compile_plan
 from passdown.broker.plans.delegate import delegate_plan
 from passdown.broker.plans.faults import Fault
 from passdown.broker.plans.loading import load_plan
+from passdown.broker.plans.people import Calendar, Overdue, People, Subject
 from passdown.broker.plans.picture import as_mermaid, as_text
 
 __all__ = [
     "Backoff",
+    "Calendar",
     "FanOut",
     "Fault",
     "Grant",
     "HumanStage",
     "Join",
     "Level",
+    "Overdue",
+    "People",
+    "Permit",
     "Plan",
     "Returns",
     "Stage",
+    "Subject",
     "as_mermaid",
     "as_text",
     "check_plan",

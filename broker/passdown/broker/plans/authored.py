@@ -21,40 +21,23 @@ lower-case words joined by - _ or . . Nothing here is checked beyond its shape: 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PlainValidator, Strict, Tag, ValidationError
+from pydantic import BaseModel, Discriminator, Field, PlainValidator, Strict, Tag
 
 from passdown.broker.plans import values, wording
 from passdown.broker.plans.durations import Duration
 from passdown.broker.plans.faults import closest
+from passdown.broker.plans.people import AnySubject, Calendar, Overdue, People, Subject
 from passdown.broker.plans.schema_source import SchemaSource
+from passdown.broker.plans.shape import Authored, Flag, Whole
 from passdown.contracts import plans as stored
-from passdown.contracts.errors import PlanError
-
-if TYPE_CHECKING:
-    _Model = BaseModel
-else:
-
-    class _Raising(type(BaseModel)):
-        """Turns pydantic's error into PlanError where a user's code makes a model, and only there.
-
-        Models within models are made without this call, so that the faults of all are gathered first.
-        """
-
-        def __call__(cls, **fields: Any) -> Any:
-            try:
-                return super().__call__(**fields)
-            except ValidationError as error:
-                faults = wording.faults_of(error, lambda loc: mend_unknown(loc, cls))
-                raise PlanError(f"({cls.__name__})", [str(fault) for fault in faults]) from None
-
-    class _Model(BaseModel, metaclass=_Raising):
-        pass
 
 
-class _Authored(_Model):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=False, validate_by_alias=True)
+class _Authored(Authored):
+    @classmethod
+    def mend_unknown(cls, loc: wording.Path) -> str:
+        return mend_unknown(loc, cls)
 
 
 def _name_or_table(value: Any) -> str:
@@ -84,7 +67,6 @@ def _returns_or_schema(value: Any) -> str:
 
 AnySchema = Annotated[SchemaSource, PlainValidator(values.schema)]
 NextMove = Annotated[str | Mapping[str, str | Sequence[str]], PlainValidator(values.next_moves)]
-Whole = Annotated[int, Strict()]
 Branches = Annotated[Mapping[str, str] | Sequence[tuple[str, str]], PlainValidator(values.branches)]
 Need = Annotated[stored.Need | int, PlainValidator(values.need)]
 
@@ -92,13 +74,29 @@ Need = Annotated[stored.Need | int, PlainValidator(values.need)]
 class Grant(_Authored):
     """A tool that a stage may call: ``{ tool = "refunds.create", approve = "refund-approvers" }``.
 
-    ``approve`` names the queue whose people see the exact arguments first; ``approval`` is how long their
-    approval stays good (a day); ``params`` narrows parameters: name → schema that must hold as well.
+    ``approve`` names the queue whose people see the exact arguments first; ``approvals`` is how many different people
+    must approve; ``approval`` is how long that stays good (a day); ``params`` narrows parameters: name → schema
+    that must hold as well.
     """
 
     tool: str
     approve: str | None = None
+    approvals: Whole = 1
     approval: Duration | None = None
+    params: Mapping[str, AnySchema] = {}
+
+
+class Permit(_Authored):
+    """A call that the stage does not grant, and that people of ``queue`` may permit, each time anew.
+
+    It is of a tool with effects that the stage does not grant, or grants within narrower ``params``; those here bound
+    what may be permitted. ``approvals`` and ``approval`` are as in a `Grant`.
+    """
+
+    tool: str
+    queue: str
+    approvals: Whole = 1
+    approval: Duration = "1d"
     params: Mapping[str, AnySchema] = {}
 
 
@@ -152,6 +150,8 @@ class _AnyStage(_Authored):
     next: NextMove | None = None
     on_stale: Literal["continue", "restart-stage", "human"] = "continue"
     escalation: Sequence[EscalationLevel] = ()
+    overdue: Overdue | None = None
+    people: People = People()
 
 
 class Stage(_AnyStage):
@@ -167,6 +167,9 @@ class Stage(_AnyStage):
     ``delivery = "push"`` brings each pack as a message on a queue, for workers that may not reach the store.
     They cannot renew a lease: it is stated, and is their deadline. ``gateway`` says that they also use the
     gateway, and so may call ``tools``.
+
+    ``people`` says who may take the tickets of the stage (see `people`), ``permits`` which calls they may permit that
+    the stage does not grant.
     """
 
     role: str
@@ -176,7 +179,7 @@ class Stage(_AnyStage):
     risk: stored.Risk = "normal"
     waived: str = ""
     delivery: stored.Delivery = "pull"
-    gateway: Annotated[bool, Strict()] = False
+    gateway: Flag = False
     lease: Duration = "60s"
     time_limit: Duration | None = None
     max_attempts: Whole = 3
@@ -184,13 +187,15 @@ class Stage(_AnyStage):
     on_refused: str | None = None
     on_denied: str | None = None
     on_failed: str | None = None
+    permits: Sequence[Permit] = ()
     recovery: stored.Recovery = "rerun"
 
 
 class HumanStage(_AnyStage):
     """A stage of a person: a ticket on ``queue``, completed with an output that fits ``returns``.
 
-    ``escalation`` names who gets the ticket next, and ``after`` how long.
+    ``escalation`` names who gets the ticket next, and ``after`` how long; ``overdue`` where it leads when nobody
+    resolved it in the end. ``people`` says who may take it (see `people`).
     """
 
     queue: str
@@ -214,7 +219,7 @@ class Join(_Authored):
 
     need: Need = "all"
     counts: Sequence[stored.BranchOutcome] = ("done",)
-    wait_for_people: Annotated[bool, Strict()] = True
+    wait_for_people: Flag = True
     deadline: Duration | None = None
     merge: str = "collect"
     vote_on: Sequence[str] = ()
@@ -282,18 +287,29 @@ AnyStage = Annotated[
 
 
 class Plan(_Authored):
-    """A session's state diagram. ``max_steps`` bounds the stage entries of a session, loops included."""
+    """A session's state diagram. ``max_steps`` bounds the stage entries of a session, loops included.
+
+    ``calendars`` are working hours that the ``people`` of stages name; ``subjects`` what the brief names, under labels of
+    the plan's own: ``account = "user_id"``, a list of fields, or a `Subject`.
+    """
 
     name: str
     version: Whole = 1
     description: str = ""
     start: str
     max_steps: Whole = 200
+    calendars: Mapping[str, Calendar] = {}
+    subjects: Mapping[str, AnySubject] = {}
     stages: Mapping[str, AnyStage]
 
 
-_OWNERS: dict[str | int, type[_Authored]] = {
+_OWNERS: dict[str | int, type[Authored]] = {
     "tools": Grant,
+    "permits": Permit,
+    "people": People,
+    "overdue": Overdue,
+    "calendars": Calendar,
+    "subjects": Subject,
     "escalation": Level,
     "returns": Returns,
     "backoff": Backoff,
@@ -311,13 +327,12 @@ def as_table(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"fan_out": opened, **{name: value for name, value in given.items() if name not in opened}}
 
 
-def mend_unknown(loc: wording.Path, within: type[BaseModel] = Plan) -> str:
+def mend_unknown(loc: wording.Path, within: type[Authored] = Plan) -> str:
     """Return what to do about an unknown field at pydantic's location `loc` within a model."""
     owner, name = within, str(loc[-1])
     for part in loc[:-1]:
         owner = _OWNERS.get(part, owner)
-    known = [field.alias or key for key, field in owner.model_fields.items()]
-    return _misplaced(owner, name) or closest(name, known)
+    return _misplaced(owner, name) or closest(name, owner.fields_written())
 
 
 def _misplaced(owner: type[BaseModel], name: str) -> str:

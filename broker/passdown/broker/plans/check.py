@@ -8,7 +8,9 @@ from collections.abc import Set as AbstractSet
 
 from passdown.broker.plans.at import At
 from passdown.broker.plans.check_branches import branch_faults
+from passdown.broker.plans.check_calendars import calendar_faults
 from passdown.broker.plans.check_stage import stage_faults
+from passdown.broker.plans.check_subjects import subject_faults
 from passdown.broker.plans.faults import Fault, around, closest, place, serious, show, within
 from passdown.broker.plans.graph import Graph, graph_of
 from passdown.broker.plans.names import name_faults
@@ -26,7 +28,7 @@ def check_plan(plan: Plan, *, unsure: AbstractSet[str] = frozenset()) -> list[Fa
 
     Nothing is said about what stands at the `unsure` places, nor about what follows from them.
     """
-    found = list(_head_faults(plan))
+    found = [*_head_faults(plan), *calendar_faults(plan, unsure), *subject_faults(plan, unsure)]
     stages = [
         At(plan, name, stage, own)
         for (name, stage), own in zip(plan.stages.items(), _by_stage(plan, unsure), strict=True)
@@ -116,7 +118,7 @@ def _endless(graph: Graph) -> Iterator[Fault]:
 
 def _is_vague(at: At) -> bool:
     """Whether the moves out of a stage are not all known."""
-    fields = ("next", "on_refused", "on_denied", "on_failed", "fan_out", "join")
+    fields = ("next", "on_refused", "on_denied", "on_failed", "fan_out", "join", "overdue")
     return not all(at.is_sure(field) for field in fields)
 
 

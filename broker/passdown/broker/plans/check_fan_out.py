@@ -13,7 +13,7 @@ from passdown.contracts.plans import BUILT_IN_MERGES, MERGER, MOST_BRANCHES, RED
 
 _PATH = re.compile(r"[^\s.]+(?:\.[^\s.]+)*")
 #: What a role's stage says and a fan-out's does not: it stays as it is by default.
-_OF_A_ROLE = ("ask", "scopes", "risk", "waived", "delivery", "gateway", "on_denied", "recovery")
+_OF_A_ROLE = ("ask", "scopes", "risk", "waived", "delivery", "gateway", "on_denied", "permits", "recovery")
 _DEFAULT = Stage()
 
 

@@ -1,26 +1,26 @@
 """What is wrong with one stage of a plan: who it is for, what it may call, what it takes and gives back."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from passdown.broker.plans.at import At
 from passdown.broker.plans.authored import Join
 from passdown.broker.plans.check_fan_out import fan_out_faults
 from passdown.broker.plans.check_moves import move_faults
 from passdown.broker.plans.check_numbers import number_faults
+from passdown.broker.plans.check_people import people_faults
 from passdown.broker.plans.faults import Fault, one_line, serious, show, warning, within
-from passdown.broker.plans.names import name_faults
+from passdown.broker.plans.names import PLACEHOLDER, name_faults
 from passdown.broker.plans.schema_check import schema_faults
 from passdown.broker.plans.schema_look import may_be_object, property_names
 from passdown.contracts.codec import PACK_BUDGET, encode, plain
 from passdown.contracts.errors import ContractError
-from passdown.contracts.plans import PRODUCER
+from passdown.contracts.plans import PRODUCER, Grant, Permit
 
 #: The most that the fixed parts of a stage may take of each of its packs (bytes); the rest is for the work.
 FIXED_BUDGET = PACK_BUDGET * 3 // 4
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z][\w.-]*)\}")
-_OF_A_ROLE = ("tools", "scopes", "waived", "on_refused", "on_denied", "on_failed")
+_OF_A_ROLE = ("tools", "scopes", "waived", "permits", "on_refused", "on_denied", "on_failed")
 
 
 def stage_faults(at: At) -> list[Fault]:
@@ -32,6 +32,7 @@ def stage_faults(at: At) -> list[Fault]:
         *_tool_faults(at),
         *_result_faults(at),
         *number_faults(at),
+        *people_faults(at),
         *fan_out_faults(at),
     ]
     schemas = _schema_faults(at)
@@ -85,7 +86,7 @@ def _text_faults(at: At) -> Iterator[Fault]:
         for n, text in enumerate(getattr(at.stage, field)):
             if not text.strip():
                 yield Fault(at.place(field, n), "is blank", "say something, or leave it out")
-    for path in _PLACEHOLDER.findall(at.stage.goal):
+    for path in PLACEHOLDER.findall(at.stage.goal):
         if not path.startswith("inputs."):
             yield warning(
                 at.place("goal"), f"{{{path}}} stays as it is written", f"did you mean {{inputs.{path}}}?"
@@ -102,12 +103,13 @@ def _delivery_faults(at: At) -> Iterator[Fault]:
             "workers that take their packs always use the gateway",
             'leave it out, or set delivery = "push"',
         )
-    if stage.tools and stage.delivery == "push" and not stage.gateway:
-        yield Fault(
-            at.place("tools"),
-            "packs of this stage are pushed, to workers that no tool call can be checked and recorded for",
-            "leave the tools out; or say that these workers use the gateway, too: gateway = true",
-        )
+    for field in ("tools", "permits"):
+        if getattr(stage, field) and stage.delivery == "push" and not stage.gateway:
+            yield Fault(
+                at.place(field),
+                "packs of this stage are pushed, to workers that no tool call can be checked and recorded for",
+                "leave the tools out; or say that these workers use the gateway, too: gateway = true",
+            )
 
 
 def _tool_faults(at: At) -> Iterator[Fault]:
@@ -150,7 +152,7 @@ def _result_faults(at: At) -> Iterator[Fault]:
         yield Fault(
             at.place("ask"), "the stage cannot ask", "add 'needs-input' to returns.results, or leave it out"
         )
-    if stage.on_denied is not None and not stage.tools and stage.role:
+    if stage.on_denied is not None and stage.role and not (stage.tools or stage.permits):
         yield Fault(at.place("on_denied"), "the stage has no tools that could be denied", "leave it out")
 
 
@@ -159,9 +161,11 @@ def _schema_faults(at: At) -> list[Fault]:
     if at.stage.inputs is not None:
         found += schema_faults(at.place("inputs"), at.stage.inputs)
     found += schema_faults(at.place("returns", "schema"), at.stage.returns.schema)
-    for n, grant in enumerate(at.stage.tools):
-        for name, schema in grant.params.items():
-            found += schema_faults(at.place("tools", n, "params", name), schema)
+    parts: dict[str, Sequence[Grant | Permit]] = {"tools": at.stage.tools, "permits": at.stage.permits}
+    for part, calls in parts.items():
+        for n, call in enumerate(calls):
+            for name, schema in call.params.items():
+                found += schema_faults(at.place(part, n, "params", name), schema)
     for n, level in enumerate(at.stage.escalation):
         if level.hand_over is not None:
             found += schema_faults(at.place("escalation", n, "hand_over"), level.hand_over)
@@ -189,12 +193,13 @@ def _input_faults(at: At) -> Iterator[Fault]:
         )
         return
     known = property_names(schema)
-    for path in _PLACEHOLDER.findall(at.stage.goal):
-        head, _, rest = path.partition(".")
-        if head == "inputs" and known and rest.split(".")[0] not in known:
-            yield warning(
-                at.place("goal"), f"{{{path}}} is not among the inputs: {one_line(', '.join(known))}"
-            )
+    texts = [(at.place("goal"), at.stage.goal)]
+    texts += [(at.place("people", "skills", n), skill) for n, skill in enumerate(at.stage.people.skills)]
+    for where, text in texts:
+        for path in PLACEHOLDER.findall(text):
+            head, _, rest = path.partition(".")
+            if head == "inputs" and known and rest.split(".")[0] not in known:
+                yield warning(where, f"{{{path}}} is not among the inputs: {one_line(', '.join(known))}")
 
 
 def _travel_faults(at: At, known: list[Fault]) -> list[Fault]:

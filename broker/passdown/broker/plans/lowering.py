@@ -14,6 +14,7 @@ from passdown.broker.plans.authored import (
     Join,
     Level,
     Opens,
+    Permit,
     Plan,
     Returns,
     Stage,
@@ -21,6 +22,7 @@ from passdown.broker.plans.authored import (
 from passdown.broker.plans.durations import Duration, seconds
 from passdown.broker.plans.faults import Fault, place, show
 from passdown.broker.plans.moves import ON_RESULT, moves_of
+from passdown.broker.plans.people import WEEKDAYS, calendar_of, overdue_of, people_of, subject_of
 from passdown.broker.plans.schema_source import Direction, SourceProblem, schema_from
 from passdown.contracts import plans as stored
 from passdown.contracts.schema import Schema
@@ -42,14 +44,25 @@ class Lowering:
 
     def plan(self, plan: Plan) -> stored.Plan:
         """Return the stored form of `plan`, unchecked."""
+        self._rename_weekdays(plan)
         return stored.Plan(
             name=plan.name,
             version=plan.version,
             description=plan.description,
             start=plan.start,
             max_steps=plan.max_steps,
+            calendars={name: calendar_of(one) for name, one in plan.calendars.items()},
+            subjects={name: subject_of(one) for name, one in plan.subjects.items()},
             stages={name: self._any_stage(name, stage) for name, stage in plan.stages.items()},
         )
+
+    def _rename_weekdays(self, plan: Plan) -> None:
+        """Note that the spans of days which `weekdays` stands for were written there."""
+        for name, calendar in plan.calendars.items():
+            here: Here = ("calendars", name)
+            for day in (day for day in WEEKDAYS if day not in calendar.hours):
+                for n in range(len(calendar.weekdays)):
+                    self.renamed[place(*here, "hours", day, n)] = place(*here, "weekdays", n)
 
     def _any_stage(self, name: str, stage: AnyStage) -> stored.Stage:
         here: Here = ("stages", name)
@@ -78,6 +91,8 @@ class Lowering:
             next=moves.next,
             on_stale=stage.on_stale,
             escalation=self._escalation((*here, "escalation"), stage.escalation),
+            overdue=overdue_of(stage.overdue),
+            people=people_of(stage.people),
             **own,
         )
 
@@ -95,6 +110,7 @@ class Lowering:
             "waived": stage.waived,
             "delivery": stage.delivery,
             "gateway": stage.gateway,
+            "permits": [self._permit((*here, "permits", n), one) for n, one in enumerate(stage.permits)],
             "recovery": stage.recovery,
             **self._work(here, stage),
         }
@@ -152,16 +168,27 @@ class Lowering:
     def _grant(self, here: Here, grant: str | Grant) -> stored.Grant:
         if isinstance(grant, str):
             return stored.Grant(tool=grant)
-        params = {
-            name: self._schema((*here, "params", name), one, "in") for name, one in grant.params.items()
-        }
-        if grant.approval is None:
-            return stored.Grant(tool=grant.tool, approve=grant.approve, params=params)
-        if grant.approve is None:
-            self._fault((*here, "approval"), "nobody is asked to approve", "name the queue as `approve`")
+        own: dict[str, Any] = {}
+        if grant.approval is not None:
+            own["approval_seconds"] = seconds(grant.approval)
+            if grant.approve is None:
+                self._fault((*here, "approval"), "nobody is asked to approve", "name the queue as `approve`")
+        params = self._params(here, grant.params)
         return stored.Grant(
-            tool=grant.tool, approve=grant.approve, approval_seconds=seconds(grant.approval), params=params
+            tool=grant.tool, approve=grant.approve, approvals=grant.approvals, params=params, **own
         )
+
+    def _permit(self, here: Here, permit: Permit) -> stored.Permit:
+        return stored.Permit(
+            tool=permit.tool,
+            queue=permit.queue,
+            approvals=permit.approvals,
+            approval_seconds=seconds(permit.approval),
+            params=self._params(here, permit.params),
+        )
+
+    def _params(self, here: Here, params: Mapping[str, object]) -> dict[str, Schema]:
+        return {name: self._schema((*here, "params", name), one, "in") for name, one in params.items()}
 
     def _escalation(self, here: Here, path: Sequence[str | Level]) -> list[stored.Level]:
         return [self._level((*here, n), level) for n, level in enumerate(path)]

@@ -7,6 +7,8 @@ from passdown.contracts.plans import END, FAIL, MERGER, PRODUCER, REDUCER
 
 #: Of plans, stages, queues and roles: lower-case words with - _ or . between them.
 NAME = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)*")
+#: What is filled in from the session's data; `inputs.` is what they are under.
+PLACEHOLDER = re.compile(r"\{([A-Za-z][\w.-]*)\}")
 #: Of tools, whose names often come from elsewhere.
 TOOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_./:-]*")
 LONGEST_NAME = 100
@@ -19,7 +21,7 @@ _RESERVED = {
 
 
 def name_faults(where: str, kind: str, name: str) -> list[Fault]:
-    """Return what is wrong with the name of a `kind` (plan, stage, branch, queue, role, function, tool)."""
+    """Return what is wrong with the name of a `kind` (plan, stage, queue, role, calendar, …); tools may have others."""
     shape = TOOL_NAME if kind == "tool" else NAME
     if len(name) > LONGEST_NAME or not shape.fullmatch(name):
         mend = "use letters, digits and - _ . / : (a letter first)" if kind == "tool" else _SHAPE

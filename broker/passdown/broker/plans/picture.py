@@ -15,6 +15,7 @@ from passdown.contracts.plans import (
     PRODUCER,
     REDUCE,
     FanOut,
+    People,
     Plan,
     Stage,
     moves,
@@ -164,20 +165,41 @@ def _details(stage: Stage) -> Iterator[tuple[str, str]]:
     if stage.goal:
         yield "goal", one_line(stage.goal, _GOAL)
     if stage.tools:
-        yield (
-            "tools",
-            ", ".join(
-                one_line(f"{one.tool} ! {one.approve}" if one.approve else one.tool) for one in stage.tools
-            ),
-        )
+        yield "tools", ", ".join(_call(one.tool, one.approve, one.approvals) for one in stage.tools)
+    if stage.permits:
+        yield "permits", ", ".join(_call(one.tool, one.queue, one.approvals) for one in stage.permits)
     if stage.ask != PRODUCER:
         yield "asks", one_line(stage.ask)
-    if stage.escalation:
-        path = (
-            one_line(f"{one.queue} after {spell(one.after_seconds)}" if one.after_seconds else one.queue)
-            for one in stage.escalation
+    if stage.people != People():
+        yield "people", ", ".join(_people(stage.people))
+    path = [(one.queue, one.after_seconds) for one in stage.escalation]
+    if stage.overdue is not None:
+        path.append(("overdue", stage.overdue.after_seconds))
+    if path:
+        yield (
+            "escalates",
+            ", then ".join(one_line(f"{to} after {spell(after)}" if after else to) for to, after in path),
         )
-        yield "escalates", ", then ".join(path)
+
+
+def _call(tool: str, queue: str | None, approvals: int) -> str:
+    if queue is None:
+        return one_line(tool)
+    return one_line(f"{tool} ! {f'{approvals} of ' if approvals > 1 else ''}{queue}")
+
+
+def _people(people: People) -> Iterator[str]:
+    yield from (one_line(candidate) for candidate in people.candidates)
+    if people.skills:
+        yield one_line(f"skilled in {', '.join(people.skills)}")
+    if people.exclude_initiator:
+        yield "not the initiator"
+    if people.due_seconds is not None:
+        yield f"due in {spell(people.due_seconds)}"
+    if people.lease_seconds != People().lease_seconds:
+        yield f"{spell(people.lease_seconds)} a claim"
+    if people.calendar:
+        yield one_line(f"in the hours of {people.calendar}")
 
 
 def labelled_moves(stage: Stage, stages: Container[str] = ()) -> list[tuple[str, str]]:
@@ -194,6 +216,8 @@ def labelled_moves(stage: Stage, stages: Container[str] = ()) -> list[tuple[str,
         found.insert(0, ("done", END))
     if stage.on_failed == FAIL:
         found.append(("failed", FAIL))
+    if stage.overdue is not None and stage.overdue.to == FAIL:
+        found.append(("overdue", FAIL))
     if stage.fan_out is not None:
         unlike = {"conflict": stage.fan_out.on_conflict, "short": stage.fan_out.on_short}
         found += [(cause, FAIL) for cause, target in unlike.items() if target == FAIL]
