@@ -8,7 +8,9 @@ Each line is an object with a ``kind``:
 * ``effect``: a row of its ledger under ``key``, the idempotency key; ``args`` are those that run or ran,
   ``proposedArgs`` what was proposed where a person changed them;
 * ``ticket``: every one ever opened, with its ``resolution`` or why it was withdrawn; its own kind is
-  ``ticketKind``.
+  ``ticketKind``;
+* ``brief``: the ``text`` that a person is shown, of its oldest open ticket, else of the session (left out where the
+  session's plan is gone from the store, and of an archive).
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,9 +18,13 @@ from typing import Any
 
 import msgspec
 
+from passdown.broker.core.brief import brief
+from passdown.broker.core.brief_render import render
 from passdown.broker.core.parts import Effect
 from passdown.broker.core.state import State
+from passdown.broker.logbook import read_logged
 from passdown.contracts.codec import decode, encode
+from passdown.contracts.plans import Plan
 
 
 def json_line(value: dict[str, Any]) -> bytes:
@@ -53,6 +59,14 @@ def session_lines(stored: bytes, log: Iterable[bytes]) -> Iterator[bytes]:
         yield json_line(_effect(session_id, effect, kept, failure))
     for ticket in tickets.values():
         yield json_line(ticket)
+
+
+def brief_line(stored: bytes, log: Iterable[bytes], plan: Plan) -> bytes:
+    """Return the line of a session's brief. Raises ContractError where the state or the log cannot be read."""
+    state = decode(stored, State, what="state")
+    ticket = min((one.ticket_no for one in state.tickets), default=None)
+    found = brief(state, [read_logged(raw) for raw in log], plan, ticket)
+    return json_line({"kind": "brief", "sessionId": state.session_id, "text": render(found)})
 
 
 def _session(state: State) -> dict[str, Any]:

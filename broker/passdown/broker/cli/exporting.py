@@ -35,10 +35,10 @@ def export_command(frame: Frame, out: Path | None, folder: Path | None) -> None:
     """Write all sessions as JSON Lines, for a check from outside.
 
     Each session is followed by its branches, which name it as their parent. Each line has a `kind`: session, event, effect (its `key` is the idempotency key that the tool got),
-    ticket, and, where a demo ran in this store, outside.
+    ticket, brief (what a person is shown), and, where a demo ran in this store, outside.
     """
     store = load_settings(frame).settings.store
-    with opened(frame) as broker:
+    with opened(frame, "store.read") as broker:
         lines = export_lines(broker, outside_lines(store, folder))
         if out is None:
             _write(lines, sys.stdout.buffer)

@@ -8,8 +8,8 @@ from passdown.broker.client import Session
 from passdown.broker.demo.ledger import ledger
 from passdown.contracts import events as ev
 from passdown.contracts.codec import Wire, decode
-from passdown.contracts.events import Resolution
 from passdown.contracts.ids import session_id
+from passdown.contracts.ticket_events import Resolution
 
 #: What may happen to the worker at the first write of a case.
 Accident = Literal["", "before-write", "after-write"]

@@ -19,7 +19,7 @@ from passdown.broker.demo.replayed import ROLE, TRAJECTORY, tools_of
 from passdown.broker.demo.report import Report
 from passdown.broker.demo.trajectory import read_runs
 from passdown.broker.demo.watching import EFFECT, WAITING
-from passdown.broker.plans import Backoff, Plan, Stage
+from passdown.broker.plans import Backoff, Plan, Stage, Subject
 from passdown.broker.stores.queries import TicketRow
 from passdown.contracts.codec import digest, encode
 from passdown.contracts.errors import Conflict, ContractError
@@ -31,6 +31,25 @@ CUSTOMERS, PEOPLE = "customers", "tier2"
 CUSTOMER = "user:customer"
 EXAMINER = "user:examiner"
 PRODUCER = "service:recorded-runs"
+
+#: Six capitals or digits, but no number of a flight, which is HAT and three digits.
+_RESERVATION = (
+    "[A-GI-Z0-9][A-Z0-9]{5}|H[B-Z0-9][A-Z0-9]{4}|HA[A-SU-Z0-9][A-Z0-9]{3}"
+    "|HAT[A-Z][A-Z0-9]{2}|HAT[0-9][A-Z][A-Z0-9]|HAT[0-9]{2}[A-Z]"
+)
+#: What a run is about, for the brief.
+SUBJECTS = {
+    "account": Subject(fields=["user_id"], pattern=r"\b[a-z]{2,20}_[a-z]{2,20}_[0-9]{4}\b"),
+    "reservation": Subject(fields=["reservation_id", "reservations"], pattern=rf"\b(?:{_RESERVATION})\b"),
+}
+#: Of the policy of the recorded agent, what whoever takes over must hold to as well.
+CONSTRAINTS = [
+    "The customer has confirmed the details of a write before it is made.",
+    "Basic economy flights cannot be modified; other reservations keep their origin, destination and trip type.",
+    "A reservation is cancelled whole, within 24 hours of booking, where the airline cancelled, where it is business, or where its insurance covers the reason.",
+    "The number of passengers of a reservation cannot be changed, not by people either.",
+    "Payment methods are those in the customer's profile.",
+]
 
 _AGENTS = "passdown.broker.demo.replayed"
 _LEASE_S = 15.0
@@ -72,10 +91,12 @@ def plan_of(tools: list[str], lease_s: float) -> Plan:
         name=PLAN,
         description="A recorded run of a service agent, replayed",
         start="serve",
+        subjects=SUBJECTS,
         stages={
             "serve": Stage(
                 role=ROLE,
                 goal="Serve the customer under the policy.",
+                constraints=CONSTRAINTS,
                 done_when=["the customer wants nothing more, or people have taken over"],
                 ask=CUSTOMERS,
                 tools=tools,

@@ -8,9 +8,12 @@ from typing import Any
 
 from passdown.broker.branches import Branches, Member
 from passdown.broker.client import Broker
-from passdown.broker.exports import json_line, session_lines
+from passdown.broker.core.state import State
+from passdown.broker.exports import brief_line, json_line, session_lines
 from passdown.broker.logbook import events
 from passdown.broker.stores.queries import SessionRow
+from passdown.contracts.codec import decode
+from passdown.contracts.errors import PlanError
 
 _PAGE = 200
 
@@ -19,10 +22,19 @@ def export_lines(broker: Broker, extra: Iterable[dict[str, Any]] = ()) -> Iterat
     """Yield every line of the export, then those of `extra`; one session at a time is in memory."""
     for session_id, loaded in all_members(broker):
         if loaded.state is not None:
-            log = events(broker.app.store, session_id, until=loaded.version)
+            log = list(events(broker.app.store, session_id, until=loaded.version))
             yield from session_lines(loaded.state, log)
+            yield from _brief_lines(broker, loaded.state, log)
     for line in extra:
         yield json_line(line)
+
+
+def _brief_lines(broker: Broker, stored: bytes, log: list[bytes]) -> Iterator[bytes]:
+    try:
+        plan = broker.app.controller.catalog.document(decode(stored, State, what="state").plan)
+    except PlanError:
+        return
+    yield brief_line(stored, log, plan)
 
 
 def all_members(broker: Broker) -> Iterator[Member]:
