@@ -3,6 +3,7 @@
 import time
 from typing import NamedTuple
 
+from passdown.broker.core.given import Who
 from passdown.broker.core.join import Facts
 from passdown.broker.core.state import State
 from passdown.broker.stores.base import Taken, TakeRequest
@@ -68,11 +69,13 @@ class Act:
         take: TakeRequest | None,
         facts: Facts | None = None,
         facts_at: int = -1,
+        who: Who | None = None,
     ) -> None:
-        """`facts` were read after the session was, when that stood at version `facts_at`."""
+        """`facts` were read after the session was, when that stood at version `facts_at`; `who` as in `Command`."""
         self.session_id = session_id
         self.body = body
         self.by = by
+        self.who = who
         self.id = cmd.command_id(session_id, body, by)
         self.digest = digest_of(body)
         self.take = take

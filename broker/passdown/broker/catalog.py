@@ -79,7 +79,7 @@ class CatalogCache:
         pinned = self.document(plan)
         _, _, newest_digest = names.plan(plan.name)
         newest = None if newest_digest in (None, plan.digest) else self._document(newest_digest or "", Plan)
-        granted = {grant.tool for stage in pinned.stages.values() for grant in stage.tools}
+        granted = {one.tool for stage in pinned.stages.values() for one in (*stage.tools, *stage.permits)}
         registered = {
             name: (names.tools[name], self._document(names.tools[name], ToolSpec))
             for name in sorted(granted)
@@ -135,7 +135,12 @@ class CatalogCache:
         if state is None or not (state.effects or (state.issued and state.issued.tools)):
             return {}
         wanted = set(state.issued.tools.values()) if state.issued else set[str]()
-        wanted |= {effect.tool_digest for effect in state.effects if effect.status in ("unknown", "proposed")}
+        asked = {ticket.about for ticket in state.tickets if ticket.kind == "unmet"}
+        wanted |= {
+            effect.tool_digest
+            for effect in state.effects
+            if effect.status in ("unknown", "proposed") or effect.effect_id in asked
+        }
         return {digest: self._document(digest, ToolSpec) for digest in sorted(wanted)}
 
     def _document(self, digest: str, kind: type[R]) -> R:

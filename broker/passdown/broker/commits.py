@@ -5,6 +5,7 @@ from typing import Literal
 from passdown.broker.core.decide import dues
 from passdown.broker.core.given import Decision, DueAt
 from passdown.broker.core.join import Mark, Waking
+from passdown.broker.core.lanes import lane_of, order_of
 from passdown.broker.core.parts import Issued
 from passdown.broker.core.state import TERMINAL, State
 from passdown.broker.core.telling import to_tell
@@ -150,6 +151,15 @@ def _ticket_rows(state: State) -> list[TicketRow]:
             why=ticket.why,
             about=ticket.about,
             opened_at=ticket.opened_at,
+            priority=ticket.priority,
+            due_at=ticket.due_at,
+            holder=ticket.holder.by if ticket.holder else "",
+            until=ticket.holder.until if ticket.holder else ticket.snoozed_until,
+            level=ticket.level,
+            lapses=ticket.lapses,
+            excluded=[*ticket.needs.excluded, *ticket.approved_by],
+            lane=lane_of(ticket),
+            order=order_of(state.session_id, ticket),
         )
         for ticket in state.tickets
     ]

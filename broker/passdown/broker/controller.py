@@ -18,7 +18,7 @@ from passdown.broker.catalog import CatalogCache
 from passdown.broker.commits import commit_of
 from passdown.broker.core.branching import calls_for_more
 from passdown.broker.core.decide import decide
-from passdown.broker.core.given import Command, Decision
+from passdown.broker.core.given import Command, Decision, Who
 from passdown.broker.doorbell import Doorbell
 from passdown.broker.endings import Ended, Endings
 from passdown.broker.joins.reading import facts_for
@@ -105,15 +105,18 @@ class Controller:
         *,
         held: Held | None = None,
         take: TakeRequest | None = None,
+        who: Who | None = None,
     ) -> Done:
         """Carry out one command, whatever gets lost on the way; retries for `patience_s` where the store is away.
+
+        `who` is what is known of `by`, where tickets may ask for that (None: nothing is asked, as of an operator).
 
         With `held` it is decided on that state first, and on the store's where that says no or is out of
         date. With `take` the packs come in the same round trip; where the command is refused they are
         handed back. Raises what `decide` raises; Conflict where the same act was recorded with another
         content; Unavailable where the store stays away (then a retry is safe).
         """
-        return self._through(Act(session_id, body, by, take), held)
+        return self._through(Act(session_id, body, by, take, who=who), held)
 
     def _through(self, act: Act, held: Held | None) -> Done:
         try:
@@ -285,7 +288,9 @@ class Controller:
         facts = act.facts_on(state)
         if facts is None and state is not None and state.joins:
             facts = facts_for(self.store, state, given.plan, body)
-        return decide(state, Command(act.session_id, body, held.at(), act.by, given, self._events_to, facts))
+        return decide(
+            state, Command(act.session_id, body, held.at(), act.by, given, self._events_to, facts, act.who)
+        )
 
     def _commit(self, act: Act, held: Held, decision: Decision) -> Done | None:
         """Write a decision; None where session or catalog moved on meanwhile, or another try recorded the act."""

@@ -7,7 +7,7 @@ from passdown.contracts import commands as cmd
 from passdown.contracts.errors import PassdownError
 from passdown.contracts.pack import Parent
 from passdown.contracts.plans import plan_ref
-from tests.unit.core.spec import AGENT, ANN, BOB, TICK, Phase, Session
+from tests.unit.core.spec import AGENT, ANN, BOB, CLERK, TICK, Phase, Session
 
 Made = Callable[[Session], tuple[cmd.Body, str]]
 
@@ -32,7 +32,45 @@ def _resolve(session: Session) -> tuple[cmd.Body, str]:
     ticket = session.state.tickets[-1]
     values = {"question": {"why": 1, "when": 2}, "conflict": "a", "short": "a"}
     value = values.get(ticket.kind, {})
-    return cmd.Resolve(ticket_no=ticket.ticket_no, resolution=ticket.actions[0], value=value), BOB
+    lease = ticket.holder.claim_id if ticket.holder else ""
+    resolution = ticket.actions[0]
+    body = cmd.Resolve(
+        ticket_no=ticket.ticket_no, version=ticket.version, lease=lease, resolution=resolution, value=value
+    )
+    return body, BOB
+
+
+def _ticket(session: Session) -> tuple[int, int, str]:
+    """The newest ticket, its version and its lease; where there is none, what was never opened."""
+    if not session.state.tickets:
+        return 99, 1, ""
+    ticket = session.state.tickets[-1]
+    return ticket.ticket_no, ticket.version, ticket.holder.claim_id if ticket.holder else ""
+
+
+def _hold(session: Session, claim_id: str, by: str, *, take_over: bool = False) -> tuple[cmd.Body, str]:
+    number, version, _ = _ticket(session)
+    return cmd.ClaimTicket(
+        ticket_no=number, version=version, claim_id=claim_id, take_over=take_over, reason="r"
+    ), by
+
+
+def _hand_on(session: Session, **to: str) -> tuple[cmd.Body, str]:
+    number, version, _ = _ticket(session)
+    return cmd.ReassignTicket(ticket_no=number, version=version, claim_id="lease-9", **to), BOB
+
+
+def _on_ticket(session: Session, verb: str) -> tuple[cmd.Body, str]:
+    number, version, lease = _ticket(session)
+    made: dict[str, cmd.Body] = {
+        "extend": cmd.ExtendTicket(ticket_no=number, lease=lease, seen_until=0, lease_ms=86_400_000),
+        "release": cmd.ReleaseTicket(ticket_no=number, lease=lease),
+        "snooze": cmd.SnoozeTicket(ticket_no=number, version=version, for_ms=5_000),
+        "wake": cmd.WakeTicket(ticket_no=number, version=version),
+        "comment": cmd.CommentTicket(ticket_no=number, comment_id="c", text="hm"),
+        "alert": cmd.AlertTicket(ticket_no=number, version=version, why="w"),
+    }
+    return made[verb], TICK if verb == "alert" else BOB
 
 
 def _branch(session: Session, cancel: str = "") -> tuple[cmd.Body, str]:
@@ -98,6 +136,19 @@ COMMANDS: dict[str, Made] = {
     "due join": _look,
     "open branch": _branch,
     "call off": lambda s: _branch(s, "its branch is no longer needed"),
+    "due ticket-lease": lambda s: _due(s, "ticket-lease"),
+    "due ticket-wake": lambda s: _due(s, "ticket-wake"),
+    "due ticket-escalate": lambda s: _due(s, "ticket-escalate"),
+    "hold": lambda s: _hold(s, "lease-2", CLERK),
+    "take over": lambda s: _hold(s, "lease-2", CLERK, take_over=True),
+    "extend": lambda s: _on_ticket(s, "extend"),
+    "give back": lambda s: _on_ticket(s, "release"),
+    "hand to a person": lambda s: _hand_on(s, to=CLERK),
+    "hand to a queue": lambda s: _hand_on(s, to_queue="operators"),
+    "snooze": lambda s: _on_ticket(s, "snooze"),
+    "wake": lambda s: _on_ticket(s, "wake"),
+    "comment": lambda s: _on_ticket(s, "comment"),
+    "alert": lambda s: _on_ticket(s, "alert"),
     "rework": lambda s: (cmd.Rework(join_id="s0-p.j-1", ticket_no=1, feedback="better"), BOB),
 }
 

@@ -2,6 +2,7 @@
 
 from passdown.broker.core.decide import dues
 from passdown.broker.core.evolve import fold
+from passdown.broker.core.parts import Ticket
 from passdown.broker.core.state import TERMINAL, TRANSITIONS, State
 from passdown.contracts import events as ev
 from passdown.contracts.codec import STATE_BUDGET, decode, decode_any, encode
@@ -87,17 +88,34 @@ def tickets(after: State) -> None:
     assert len(set(about)) == len(about), "two tickets ask about one effect"
     kinds = [ticket.kind for ticket in after.tickets if ticket.kind != "effect"]
     assert len(kinds) <= 1, f"two people decide at once: {kinds}"
-    if kinds and kinds[0] != "approval":
+    if kinds and kinds[0] not in ("approval", "permission"):
         assert not after.unknown(), "a person decides while an effect is unknown"
         assert after.claim is None
     for ticket in after.tickets:
         effect = after.effect(ticket.about)
-        if ticket.kind == "approval":
+        if ticket.kind in ("approval", "permission"):
             assert effect is not None
             assert effect.status == "proposed", "an approval of what is not pending"
             assert effect.step == after.step
+        if ticket.kind == "unmet":
+            assert effect is not None
+            assert effect.status == "failed", "a person is asked about a failure, and nothing failed"
+            assert after.kept is not None, "there is no return that waits for a person"
+        people(after, ticket)
         if ticket.kind == "question":
             assert after.unanswered()
+
+
+def people(after: State, ticket: Ticket) -> None:
+    """Who holds a ticket, or approved its action, is nobody whom it excludes (rule 8)."""
+    holder, excluded = ticket.holder, {*ticket.needs.excluded, *ticket.approved_by}
+    assert ticket.version >= 1
+    assert len(ticket.approved_by) == len(set(ticket.approved_by)) < ticket.approvals
+    assert not set(ticket.approved_by) & set(ticket.needs.excluded), "rule 8: four eyes"
+    assert holder is None or holder.by not in excluded, "rule 8: somebody holds what they may not decide"
+    assert holder is None or ticket.snoozed_until is None, "what is held rests"
+    if ticket.action:
+        assert after.by in excluded, "rule 8: whoever initiated an action may approve it"
 
 
 def it_waits_for_something_that_can_happen(after: State) -> None:
@@ -146,5 +164,5 @@ def terminal_is_empty(after: State) -> None:
     assert left == (None,) * 6
     assert not after.paused
     assert not after.undrained(), "a session ended before its branches"
-    assert dues(after) == []
+    assert all(one.kind.startswith("ticket-") for one in dues(after))
     assert all(ticket.kind == "effect" for ticket in after.tickets)

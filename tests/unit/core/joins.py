@@ -143,9 +143,12 @@ class Parent(Session):
         )
 
     def _subject(self, body: cmd.Body) -> str:
-        if isinstance(body, cmd.Due):
+        if isinstance(body, cmd.Due) and body.kind != "ticket-escalate":
             return body.subject.split("/")[0]
-        ticket = self._state.ticket(body.ticket_no) if self._state and isinstance(body, cmd.Resolve) else None
+        number = body.ticket_no if isinstance(body, cmd.Resolve) else 0
+        if isinstance(body, cmd.Due):
+            number = int(body.subject)
+        ticket = self._state.ticket(number) if self._state else None
         return ticket.about if ticket else ""
 
     def _late(self, join: Join, contract: FanOut, record: Record) -> Late:

@@ -25,6 +25,7 @@ def written(session: Session) -> dict[str, ev.Event]:
     found: list[ev.Event] = [
         *_later(session),
         *_of_joins(session),
+        *_of_tickets(session),
         ev.SessionOpened(
             session_id=session.id, task_id="t", task_name="t", key="k", plan=plan_ref(session.plan), inputs={}
         ),
@@ -55,7 +56,6 @@ def written(session: Session) -> dict[str, ev.Event]:
 def _later(session: Session) -> list[ev.Event]:
     state = session.state
     claim = state.claim.claim_id if state.claim else "claim-001"
-    ticket = state.tickets[-1].ticket_no if state.tickets else 1
     body = DoneReturn(**session.bound(), output={})
     fence = Fence(step=1, attempt=1, claim_id="claim-000")
     return [
@@ -67,11 +67,6 @@ def _later(session: Session) -> list[ev.Event]:
         ev.InputRequested(attempt=1, questions=[], ask="producer"),
         ev.InputProvided(attempt=1, id="why", value=1),
         ev.Escalated(reason="r"),
-        ev.TicketOpened(
-            ticket_no=state.tickets_opened + 1, kind="failure", queue="q", why="w", actions=["cancel"]
-        ),
-        ev.TicketResolved(ticket_no=ticket, resolution="done"),
-        ev.TicketWithdrawn(ticket_no=ticket, why="w"),
         ev.Paused(),
         ev.Resumed(),
         ev.Ending(status="cancelled", reason="r"),
@@ -80,6 +75,28 @@ def _later(session: Session) -> list[ev.Event]:
         ev.Completed(),
         ev.Refused(reason="r"),
         ev.Failed(reason="r"),
+    ]
+
+
+def _of_tickets(session: Session) -> list[ev.Event]:
+    state, until = session.state, session.at + 900_000
+    number = state.tickets[-1].ticket_no if state.tickets else 1
+    return [
+        ev.TicketOpened(
+            ticket_no=state.tickets_opened + 1, kind="failure", queue="q", why="w", actions=["cancel"]
+        ),
+        ev.TicketClaimed(ticket_no=number, claim_id="t-1", until=until),
+        ev.TicketExtended(ticket_no=number, until=until),
+        ev.TicketReleased(ticket_no=number, holder="user:bob", why="given-back"),
+        ev.TicketReassigned(ticket_no=number, to_queue="q"),
+        ev.TicketSnoozed(ticket_no=number, until=until),
+        ev.TicketWoken(ticket_no=number),
+        ev.TicketCommented(ticket_no=number, text="t"),
+        ev.TicketApproved(ticket_no=number, action="a"),
+        ev.TicketEscalated(ticket_no=number, level=1, queue="q"),
+        ev.TicketExpired(ticket_no=number, to="tell"),
+        ev.TicketResolved(ticket_no=number, resolution="done"),
+        ev.TicketWithdrawn(ticket_no=number, why="w"),
     ]
 
 
@@ -101,10 +118,5 @@ def _of_joins(session: Session) -> list[ev.Event]:
 def reserved_ones() -> list[ev.Event]:
     """Return a sample of each event that a later version writes."""
     return [
-        reserved.TicketClaimed(ticket_no=1, lease_ms=1),
-        reserved.TicketReleased(ticket_no=1),
-        reserved.TicketReassigned(ticket_no=1, to="q"),
-        reserved.TicketEscalated(ticket_no=1, level=1, queue="q"),
-        reserved.TicketExpired(ticket_no=1),
         reserved.PenMoved(pen=1, visit_id="v"),
     ]

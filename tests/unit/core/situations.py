@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from passdown.contracts.plans import FAIL, Backoff, Level, Next, Stage
-from tests.unit.core import joins
+from passdown.contracts.plans import FAIL, Backoff, Grant, Level, Next, Overdue, Permit, Stage
+from tests.unit.core import desk, joins
 from tests.unit.core.plans import ARGS, MAIL, READ, REFUND, two, writing
-from tests.unit.core.spec import Session
+from tests.unit.core.spec import BOB, Session
 
 Situation = Callable[..., Session]
 
@@ -66,6 +66,32 @@ def approval(**fields: Any) -> Session:
     """A person must see the action first."""
     session = running(approve="approvers", **fields)
     session.intend("refund", ARGS)
+    return session
+
+
+def permission() -> Session:
+    """The stage denies the call, and a person may permit it."""
+    permits = [Permit(tool="refund", queue="security")]
+    session = running(tools=[Grant(tool="mail")], permits=permits)
+    session.intend("refund", ARGS)
+    return session
+
+
+def unmet() -> Session:
+    """What was approved failed, and the agent returned without it."""
+    session = approval().resolve("approve").claim()
+    return session.report(session.run("refund", ARGS), "failed", error="no funds").done({"go": 1})
+
+
+def held() -> Session:
+    """Somebody holds the ticket of a failure, which is overdue some time."""
+    return desk.claim(failure(overdue=Overdue(after_seconds=60.0, to="tell")))
+
+
+def resting() -> Session:
+    """A ticket was put off."""
+    session = failure(overdue=Overdue(after_seconds=60.0, to="tell"))
+    session.do(desk.snoozing(session), BOB)
     return session
 
 
@@ -215,6 +241,10 @@ OPEN: dict[str, Situation] = {
     "waiting-input": waiting_input,
     "question ticket": question_ticket,
     "approval": approval,
+    "permission": permission,
+    "unmet": unmet,
+    "held": held,
+    "resting": resting,
     "escalation": escalation,
     "failure": failure,
     "human stage": human_stage,

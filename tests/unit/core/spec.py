@@ -11,7 +11,7 @@ import pytest
 
 from passdown.broker.core.decide import decide, dues
 from passdown.broker.core.evolve import evolve, fold
-from passdown.broker.core.given import Command, Decision, Given
+from passdown.broker.core.given import Command, Decision, Given, Who
 from passdown.broker.core.join import Facts
 from passdown.broker.core.state import State
 from passdown.contracts import commands as cmd
@@ -30,6 +30,7 @@ from passdown.contracts.returns import (
     Question,
     RefusedReturn,
 )
+from passdown.contracts.ticket_events import Resolution
 from passdown.contracts.tools import ToolSpec, identity_of, tool_digest
 from tests.unit.core import invariants
 
@@ -74,6 +75,8 @@ class Session:
         self.last: list[ev.Event] = []
         self.decision: Decision | None = None
         self.fence = Fence(step=1, attempt=1, claim_id="c" * 8)
+        #: What is known of principals; of whom nothing is known here is unrestricted.
+        self.known: dict[str, Who] = {}
         self._state: State | None = None
         self._folded: State | None = None
         self._claims = 0
@@ -87,7 +90,11 @@ class Session:
 
     @property
     def events(self) -> list[ev.Event]:
-        return [decode(raw, ev.Logged).event for raw in self.log]
+        return [logged.event for logged in self.logged]
+
+    @property
+    def logged(self) -> list[ev.Logged]:
+        return [decode(raw, ev.Logged) for raw in self.log]
 
     def register(self, spec: ToolSpec) -> None:
         self.registered[spec.name] = (tool_digest(spec), spec)
@@ -108,8 +115,11 @@ class Session:
         state = self._state
         wanted = set(state.issued.tools.values()) if state and state.issued else set[str]()
         if state:
+            asked = {one.about for one in state.tickets if one.kind == "unmet"}
             wanted |= {
-                one.tool_digest for one in state.effects if one.status in ("proposed", "intended", "unknown")
+                one.tool_digest
+                for one in state.effects
+                if one.status in ("proposed", "intended", "unknown") or one.effect_id in asked
             }
         return Given(
             self.plan, self.newest, dict(self.registered), {one: self.known_specs[one] for one in wanted}
@@ -123,7 +133,8 @@ class Session:
 
     def decide(self, body: cmd.Body, by: str = AGENT) -> Decision:
         """Return what a command leads to, without doing it."""
-        command = Command(self.id, body, self.at, by, self.given(), self.events_to, self.facts(body))
+        facts, who = self.facts(body), self.known.get(by)
+        command = Command(self.id, body, self.at, by, self.given(), self.events_to, facts, who)
         return decide(self._state, command)
 
     def facts(self, body: cmd.Body) -> Facts | None:
@@ -380,7 +391,7 @@ class Session:
 
     def resolve(
         self,
-        resolution: ev.Resolution,
+        resolution: Resolution,
         value: Any = None,
         by: str = BOB,
         *,
@@ -391,8 +402,10 @@ class Session:
         return self
 
     def resolution(
-        self, resolution: ev.Resolution, value: Any = None, *, ticket: int | None = None, **more: Any
+        self, resolution: Resolution, value: Any = None, *, ticket: int | None = None, **more: Any
     ) -> cmd.Resolve:
-        """Return the command that decides a ticket, the newest open one by default."""
+        """Return the command that decides a ticket as it stands, the newest open one by default."""
         number = self.state.tickets[-1].ticket_no if ticket is None else ticket
-        return cmd.Resolve(ticket_no=number, resolution=resolution, value=value, **more)
+        found = self.state.ticket(number)
+        fields: dict[str, Any] = {"version": found.version if found else 1, **more}
+        return cmd.Resolve(ticket_no=number, resolution=resolution, value=value, **fields)

@@ -10,6 +10,7 @@ from passdown.broker.core.state import State
 from passdown.contracts import events as ev
 from passdown.contracts.codec import decode, decode_any, digest, encode
 from passdown.contracts.errors import ContractError
+from passdown.contracts.ticket_events import Resolution
 from tests.unit.core import situations
 from tests.unit.core.samples import written
 from tests.unit.core.spec import BOB, Session
@@ -181,6 +182,6 @@ def test_a_ticket_that_is_not_open_does_not_close() -> None:
 
 
 @pytest.mark.parametrize("resolution", ["approve", "deny"])
-def test_nobody_decides_on_an_effect_that_was_never_proposed(resolution: ev.Resolution) -> None:
+def test_nobody_decides_on_an_effect_that_was_never_proposed(resolution: Resolution) -> None:
     session = situations.failure()
     refuse(session, ev.TicketResolved(ticket_no=1, resolution=resolution), "never proposed")

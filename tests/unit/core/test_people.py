@@ -7,6 +7,7 @@ from passdown.contracts import events as ev
 from passdown.contracts.codec import KIB, RETURN_BUDGET
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Denied, NotFound
 from passdown.contracts.plans import Next, Plan, Returns, Stage
+from passdown.contracts.ticket_events import Resolution
 from tests.unit.core import situations
 from tests.unit.core.plans import READ, one, stage, two
 from tests.unit.core.spec import AGENT, ANN, BOB, CLERK, Session, like
@@ -176,12 +177,10 @@ def test_answers_wait_for_a_paused_session() -> None:
         ("human stage", ["complete", "redirect", "cancel"]),
     ],
 )
-def test_rule_08_a_ticket_allows_what_it_names_and_nothing_else(
-    name: str, actions: list[ev.Resolution]
-) -> None:
+def test_rule_08_a_ticket_allows_what_it_names_and_nothing_else(name: str, actions: list[Resolution]) -> None:
     session = situations.ALL[name]()
     assert session.state.tickets[-1].actions == actions
-    every: list[ev.Resolution] = [
+    every: list[Resolution] = [
         "answer", "approve", "deny", "edit", "complete", "send-back", "redirect", "cancel", "done", "not-done",
     ]  # fmt: skip
     for resolution in every:

@@ -17,7 +17,7 @@ from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.codec import encode
 from passdown.contracts.errors import ContractError, PassdownError
-from passdown.contracts.plans import Backoff, Grant, Next, Plan, Stage
+from passdown.contracts.plans import Backoff, Grant, Level, Next, Overdue, People, Permit, Plan, Stage
 from passdown.contracts.returns import (
     DoneReturn,
     EscalateReturn,
@@ -26,10 +26,14 @@ from passdown.contracts.returns import (
     Question,
     RefusedReturn,
 )
+from passdown.contracts.ticket_events import Resolution
 from tests.unit.core.plans import MAIL, READ, REFUND
-from tests.unit.core.spec import AGENT, ANN, BOB, TICK, Session
+from tests.unit.core.spec import AGENT, ANN, BOB, CLERK, TICK, Session
 
 EXAMPLES = int(os.environ.get("CORE_EXAMPLES", "150"))
+
+#: Approves nothing but where everything is brought to an end.
+DAN = "user:dan"
 
 #: What an op's number picks, where the state offers several things.
 Op = tuple[str, int]
@@ -49,7 +53,13 @@ def stages(draw: st.DrawFn, names: list[str]) -> Stage:
     return Stage(
         role="worker",
         tools=[
-            Grant(tool="refund", approve=draw(st.sampled_from([None, "approvers"])), approval_seconds=60.0),
+            Grant(
+                tool="refund",
+                approve=draw(st.sampled_from([None, "approvers"])),
+                approval_seconds=60.0,
+                approvals=draw(st.sampled_from([1, 1, 2])),
+                params=draw(st.sampled_from([{}, {"cents": {"maximum": 1}}])),
+            ),
             Grant(tool="mail"),
             Grant(tool="orders.read"),
         ],
@@ -63,6 +73,10 @@ def stages(draw: st.DrawFn, names: list[str]) -> Stage:
         on_refused=draw(maybe),
         on_denied=draw(maybe),
         on_failed=draw(maybe | st.just("fail")),
+        escalation=draw(st.sampled_from([[], [Level(queue="boss", after_seconds=1.0)]])),
+        overdue=draw(st.none() | st.builds(Overdue, after_seconds=st.just(2.0), to=target | st.just("fail"))),
+        permits=draw(st.sampled_from([[], [Permit(tool="refund", queue="security")]])),
+        people=People(lease_seconds=draw(st.sampled_from([1.0, 900.0]))),
     )
 
 
@@ -77,14 +91,14 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
-_CANCEL: list[ev.Resolution] = ["cancel"]
+_CANCEL: list[Resolution] = ["cancel"]
 
 
 class Player:
     """Plays ops on a session; each is read as far as the state has use for it."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.session = Session(plan, REFUND, MAIL, READ)
+    def __init__(self, plan: Plan, session: Session | None = None) -> None:
+        self.session = session or Session(plan, REFUND, MAIL, READ)
         self.sent: list[tuple[cmd.Body, str]] = []
         self.fences: list[Fence] = []
         self.counters: dict[str, dict[str, int]] = {}
@@ -120,7 +134,8 @@ class Player:
             found += ["claim"] * 3
         if state.effects and not state.claim:
             found += ["report"]
-        found += ["resolve"] * 3 * bool(state.tickets) + ["answer"] * 2 * state.unanswered()
+        found += ["resolve", "resolve", "resolve", "desk", "desk"] * bool(state.tickets)
+        found += ["answer"] * 2 * state.unanswered()
         found += ["resume"] * state.paused + ["due"] * (not found and not state.over)
         self.play(found[pick % len(found)] if found else "again", pick // len(found or "1"))
 
@@ -207,7 +222,7 @@ class Player:
     def _resolve(self, pick: int) -> None:
         state = self.session.state
         number = max(1, state.tickets_opened)
-        actions: list[ev.Resolution] = _CANCEL
+        actions: list[Resolution] = _CANCEL
         if state.tickets:
             ticket = state.tickets[pick % len(state.tickets)]
             number = ticket.ticket_no
@@ -222,7 +237,41 @@ class Player:
             "send-back": "better",
         }.get(resolution)
         by = BOB if pick % 4 else (ANN, AGENT)[pick % 2]
-        self.send(cmd.Resolve(ticket_no=number, resolution=resolution, value=value), by)
+        held = self._lease(number, by)
+        found = state.ticket(number)
+        version = found.version if found and pick % 19 else 1
+        body = cmd.Resolve(ticket_no=number, version=version, lease=held, resolution=resolution, value=value)
+        self.send(body, by)
+
+    def _lease(self, number: int, by: str) -> str:
+        """The lease under which somebody holds a ticket, if they do."""
+        ticket = self.session.state.ticket(number)
+        holder = ticket.holder if ticket else None
+        return holder.claim_id if holder and holder.by == by else ""
+
+    def _desk(self, pick: int) -> None:
+        """Do something with a ticket beside deciding it; most of the time as it stands."""
+        state = self.session.state
+        ticket = state.tickets[pick % len(state.tickets)] if state.tickets else None
+        number = ticket.ticket_no if ticket else max(1, state.tickets_opened)
+        version = ticket.version if ticket and pick % 11 else 1
+        by = (BOB, CLERK, BOB, ANN)[pick % 4]
+        lease = self._lease(number, by) if pick % 7 else "lease-0"
+        name, take_over = f"lease-{len(self.sent)}", pick % 3 == 0
+        seen: dict[str, Any] = {"ticket_no": number, "version": version}
+        bodies: list[cmd.Body] = [
+            cmd.ClaimTicket(**seen, claim_id=name, take_over=take_over, reason="r" * (pick % 2)),
+            cmd.ClaimTicket(**seen, claim_id=name),
+            cmd.ExtendTicket(ticket_no=number, lease=lease, seen_until=pick),
+            cmd.ReleaseTicket(ticket_no=number, lease=lease),
+            cmd.ReassignTicket(**seen, to=(CLERK, ANN, AGENT)[pick % 3], claim_id=name),
+            cmd.ReassignTicket(**seen, to_queue=("boss", "operators", "elsewhere")[pick % 3]),
+            cmd.SnoozeTicket(**seen, for_ms=1 + pick * 100),
+            cmd.WakeTicket(**seen),
+            cmd.CommentTicket(ticket_no=number, comment_id=name, text="hm"),
+            cmd.AlertTicket(**seen, why="w"),
+        ]
+        self.send(bodies[pick % len(bodies)], by)
 
     def _cancel(self, pick: int) -> None:
         if pick % 8 == 0:
@@ -267,6 +316,7 @@ class Player:
 ANY = [
     "claim", "give", "intend", "report", "settle", "resolve", "answer", "due", "release", "checkpoint", "note",
     "fail", "cancel", "pause", "resume", "retry", "lose", "time", "again", "withdraw",
+    "desk",
 ]  # fmt: skip
 #: Three ops of four are read as one that the state has use for.
 ops = st.tuples(st.sampled_from([*["act"] * 3 * len(ANY), *ANY]), st.integers(0, 400))
@@ -351,7 +401,7 @@ def test_whatever_happened_a_session_can_be_called_off(plan: Plan, played: list[
         elif state.issued:
             session.claim().settle()
         else:
-            session.resolve("not-done", ticket=state.tickets[0].ticket_no)
+            freed(session).resolve("not-done", ticket=state.tickets[0].ticket_no)
     assert session.state.over
     check_history(session)
 
@@ -395,14 +445,24 @@ def help_on(player: Player) -> None:
         session.due(kind)
 
 
-def helps(session: Session, number: int, actions: list[ev.Resolution]) -> None:
+def freed(session: Session) -> Session:
+    """Let whatever claims people hold on tickets run out."""
+    while any(ticket.holder for ticket in session.state.tickets):
+        session.due("ticket-lease")
+    return session
+
+
+def helps(session: Session, number: int, actions: list[Resolution]) -> None:
+    freed(session)
     loops = session.state.step > 5 or session.state.tickets_opened > 30
     if "done" in actions:
         session.resolve("done", ticket=number)
     elif loops and "cancel" in actions:
-        session.resolve("cancel", ticket=number)
+        session.resolve("cancel", by=DAN, ticket=number)
     elif "approve" in actions:
-        session.resolve("approve", ticket=number)
+        ticket = session.state.ticket(number)
+        by = next(one for one in (BOB, CLERK, DAN) if not ticket or one not in ticket.approved_by)
+        session.resolve("approve", by=by, ticket=number)
     elif "answer" in actions:
         asked = {one.id: 1 for one in session.state.questions if not one.answered}
         session.resolve("answer", asked, ticket=number)

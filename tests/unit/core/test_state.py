@@ -104,6 +104,8 @@ def test_what_ends_a_session_is_never_left_but_by_the_verb_retry_and_where_a_bra
         ("question ticket", "input-required"),
         ("escalation", "input-required"),
         ("approval", "auth-required"),
+        ("permission", "auth-required"),
+        ("unmet", "auth-required"),
         ("waiting-join", "working"),
         ("join in conflict", "input-required"),
         ("paused", "input-required"),

@@ -9,6 +9,10 @@ import pytest
 from tests.unit.core.every_command import COMMANDS, outcome
 from tests.unit.core.situations import ALL
 
+#: Where a ticket is open that nobody holds; and where one is open at all.
+_OPEN = "effect ticket, kept return, disputed, question ticket, approval, permission, unmet, resting, escalation, failure, human stage, ending ticket, join in conflict, join short"
+_HELD_TOO = f"{_OPEN}, held"
+
 TABLE: dict[str, dict[str, str]] = {
     "submit": {
         "nothing": "*",
@@ -43,8 +47,9 @@ TABLE: dict[str, dict[str, str]] = {
         "EffectDone PackIssued": "settle queued",
         "EffectDone TicketWithdrawn PackIssued": "effect ticket",
         "EffectDone TicketWithdrawn StageEntered PackIssued": "kept return",
+        "EffectDone TicketWithdrawn TicketOpened StageEntered": "unmet",
         "nothing": "disputed, done, refused, failed, cancelled, expired",
-        "Fenced": "approval",
+        "Fenced": "approval, permission",
         "EffectDone Cancelled": "ending, ending settle",
         "EffectDone TicketWithdrawn Cancelled": "ending ticket",
         "NotFound": "*",
@@ -54,7 +59,8 @@ TABLE: dict[str, dict[str, str]] = {
         "EffectFailed PackIssued": "settle queued",
         "EffectFailed TicketWithdrawn PackIssued": "effect ticket",
         "EffectFailed TicketWithdrawn ReturnRejected PackIssued": "kept return",
-        "Fenced": "approval",
+        "nothing": "unmet",
+        "Fenced": "approval, permission",
         "EffectFailed Cancelled": "ending, ending settle",
         "EffectFailed TicketWithdrawn Cancelled": "ending ticket",
         "EffectFailed TicketOpened": "done, refused, failed, cancelled, expired",
@@ -62,8 +68,8 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "report unknown": {
         "EffectUnknown": "intended, ending",
-        "nothing": "settle queued, settle running, effect ticket, kept return, disputed, ending settle, ending ticket, done, refused, failed, cancelled, expired",
-        "Fenced": "approval",
+        "nothing": "settle queued, settle running, effect ticket, kept return, disputed, unmet, ending settle, ending ticket, done, refused, failed, cancelled, expired",
+        "Fenced": "approval, permission",
         "NotFound": "*",
     },
     "settle": {
@@ -94,8 +100,8 @@ TABLE: dict[str, dict[str, str]] = {
         "TicketResolved EffectSettled StageEntered PackIssued": "kept return",
         "TicketResolved": "disputed",
         "InputProvided InputProvided TicketResolved PackIssued": "question ticket",
-        "TicketResolved PackIssued": "approval",
-        "TicketResolved StageEntered PackIssued": "escalation, failure, human stage",
+        "TicketResolved PackIssued": "approval, permission, unmet",
+        "TicketResolved StageEntered PackIssued": "escalation, failure, held, resting, human stage",
         "TicketResolved EffectSettled Cancelled": "ending ticket",
         "TicketResolved Joined PackIssued": "join in conflict, join short",
         "NotFound": "*",
@@ -103,7 +109,7 @@ TABLE: dict[str, dict[str, str]] = {
     "cancel": {
         "Ending": "intended, settle queued, settle running, effect ticket, kept return, waiting-join, waiting-join opening, join deadline, merge queued, merge running, merge asks, sent back, paused join",
         "TicketWithdrawn Ending": "join in conflict, join short",
-        "TicketWithdrawn Cancelled": "question ticket, approval, escalation, failure, human stage",
+        "TicketWithdrawn Cancelled": "question ticket, approval, permission, unmet, held, resting, escalation, failure, human stage",
         "nothing": "ending, ending settle, ending ticket, ending branches, ending done",
         "Conflict": "done, refused, failed, cancelled, expired",
         "Cancelled": "*",
@@ -121,7 +127,7 @@ TABLE: dict[str, dict[str, str]] = {
     },
     "retry": {
         "PackIssued": "backoff, failed",
-        "TicketWithdrawn PackIssued": "escalation, failure",
+        "TicketWithdrawn PackIssued": "escalation, failure, held, resting",
         "Conflict": "*",
     },
     "due lease": {
@@ -164,8 +170,64 @@ TABLE: dict[str, dict[str, str]] = {
         "nothing": "ending, ending settle, ending ticket, ending branches, ending done, done, refused, failed, cancelled, expired",
         "Ending": "intended, settle queued, settle running, effect ticket, kept return, waiting-join, waiting-join opening, join deadline, merge queued, merge running, merge asks, sent back, paused join",
         "TicketWithdrawn Ending": "join in conflict, join short",
-        "TicketWithdrawn Cancelled": "question ticket, approval, escalation, failure, human stage",
+        "TicketWithdrawn Cancelled": "question ticket, approval, permission, unmet, held, resting, escalation, failure, human stage",
         "Cancelled": "*",
+    },
+    "due ticket-lease": {
+        "TicketReleased": "held",
+        "nothing": "*",
+    },
+    "due ticket-wake": {
+        "TicketWoken": "resting",
+        "nothing": "*",
+    },
+    "due ticket-escalate": {
+        "TicketExpired StageEntered PackIssued": "resting",
+        "nothing": "*",
+    },
+    "hold": {
+        "TicketClaimed": _OPEN,
+        "Conflict": "held",
+        "NotFound": "*",
+    },
+    "take over": {
+        "TicketClaimed": _HELD_TOO,
+        "NotFound": "*",
+    },
+    "extend": {
+        "TicketExtended": "held",
+        "Conflict": _OPEN,
+        "NotFound": "*",
+    },
+    "give back": {
+        "TicketReleased": "held",
+        "Conflict": _OPEN,
+        "NotFound": "*",
+    },
+    "hand to a person": {
+        "TicketReassigned": _HELD_TOO,
+        "NotFound": "*",
+    },
+    "hand to a queue": {
+        "TicketReassigned": _HELD_TOO,
+        "NotFound": "*",
+    },
+    "snooze": {
+        "TicketSnoozed": _HELD_TOO,
+        "NotFound": "*",
+    },
+    "wake": {
+        "TicketWoken": "resting",
+        "nothing": _HELD_TOO,
+        "NotFound": "*",
+    },
+    "comment": {
+        "TicketCommented": _HELD_TOO,
+        "NotFound": "*",
+    },
+    "alert": {
+        "TicketReassigned": _OPEN,
+        "nothing": "*",
     },
     "rework": {
         "nothing": "*",

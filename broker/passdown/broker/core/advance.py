@@ -18,6 +18,7 @@ from passdown.broker.core.tickets import (
     WHY_LIMIT,
     ask_about_effect,
     ended,
+    first_queue,
     open_ticket,
 )
 from passdown.contracts import events as ev
@@ -26,6 +27,7 @@ from passdown.contracts.pack import Cause
 from passdown.contracts.plans import END, FAIL, PRODUCER, FanOut, Stage
 from passdown.contracts.returns import DoneReturn, EscalateReturn, NeedsInputReturn, RefusedReturn, Return
 from passdown.contracts.schema import problems
+from passdown.contracts.ticket_events import Resolution
 
 #: What became of a try to issue a pack: a tool was never registered, or the pack is too large for its budget.
 Issue = Literal["issued", "missing", "too-large"]
@@ -97,6 +99,10 @@ def _settle(draft: Draft) -> bool:
 
 def _follow_return(draft: Draft, body: Return) -> bool:
     """Draw the consequences of the accepted return, once no effect of the step is unknown."""
+    if draft.state.ticket_about("unmet"):
+        return False
+    if isinstance(body, DoneReturn | RefusedReturn) and _ask_about_unmet(draft):
+        return True
     match body:
         case DoneReturn():
             return _follow_done(draft, body)
@@ -107,6 +113,31 @@ def _follow_return(draft: Draft, body: Return) -> bool:
         case EscalateReturn():
             _escalate(draft, body)
     return True
+
+
+def _ask_about_unmet(draft: Draft) -> bool:
+    """Ask about what people approved and what then failed, where the agent ended without it (DESIGN §6).
+
+    The decision and the effect are two records; that they differ must not go unseen. Of several it is asked one after
+    the other. As many people as approved it are needed to approve it once more.
+    """
+    state = draft.state
+    for effect in state.effects:
+        approval = effect.approval
+        if approval is None or not approval.spent or (effect.status, effect.step) != ("failed", state.step):
+            continue
+        open_ticket(
+            draft,
+            "unmet",
+            f"{effect.tool} was approved by {approval.by}, and then failed: {effect.error}",
+            ["approve", "deny", "edit", "send-back", "cancel"],
+            about=effect.effect_id,
+            action=approval.action,
+            queue=approval.queue or first_queue(draft.stage),
+            approvals=1 + len(approval.also),
+        )
+        return True
+    return False
 
 
 def _follow_refused(draft: Draft, body: RefusedReturn) -> bool:
@@ -143,6 +174,8 @@ def _follow_output(draft: Draft, output: object, suggestion: str | None) -> bool
 
 def _follow_owed(draft: Draft, owed: Owed) -> bool:
     state, stage = draft.state, draft.stage
+    if owed.to:
+        return move(draft, owed.to, "overdue")
     if owed.denied and stage.on_denied is not None:
         return move(draft, stage.on_denied, "denied")
     if state.paused or state.tickets:
@@ -239,7 +272,7 @@ def _request_input(draft: Draft, body: NeedsInputReturn) -> None:
     draft.add(ev.InputRequested(attempt=body.attempt, questions=body.questions, ask=ask))
     if ask != PRODUCER:
         text = "; ".join(question.text for question in body.questions)
-        actions: list[ev.Resolution] = ["answer", "redirect", "cancel"]
+        actions: list[Resolution] = ["answer", "redirect", "cancel"]
         open_ticket(draft, "question", text, actions, about=str(body.attempt), queue=ask)
 
 
@@ -300,7 +333,7 @@ def issue(draft: Draft, cause: Cause, *, fresh: bool = False) -> Issue:
             priority=stage.priority,
             fresh=fresh,
             from_top=starts_from_top(stage, cause),
-            tools={name: entry[1] for name, entry in tools.tools.items()},
+            tools=tools.digests(),
             changes=pack.changes,
             left_out=pack.left_out,
         )

@@ -79,8 +79,15 @@ def ticket_opened(state: State, event: ev.TicketOpened, logged: ev.Logged) -> St
         about=event.about,
         action=event.action,
         opened_at=logged.at,
+        stage=event.stage,
+        priority=event.priority,
+        needs=event.needs,
+        approvals=event.approvals,
+        lease_ms=event.lease_ms,
+        due_at=event.due_at,
+        escalate_at=event.escalate_at,
     )
-    if event.kind not in ("question", "effect", "approval"):
+    if event.kind not in ("question", "effect", "approval", "permission", "unmet"):
         state = replace(joining.left_to_person(with_output(state)), owed=None)
     return replace(state, tickets=[*state.tickets, ticket], tickets_opened=event.ticket_no)
 

@@ -19,10 +19,11 @@ from passdown.contracts.errors import ContractError
 from passdown.contracts.ids import join_id
 from passdown.contracts.join_events import JoinHow, LateEffect
 from passdown.contracts.plans import FAIL, MERGE, FanOut
+from passdown.contracts.ticket_events import Resolution
 
 _WHY_LIMIT = 500
 #: What a person may do about a join that is short or in conflict.
-_JOIN_ACTIONS: list[ev.Resolution] = ["choose", "merge", "complete", "send-back", "redirect", "cancel"]
+_JOIN_ACTIONS: list[Resolution] = ["choose", "merge", "complete", "send-back", "redirect", "cancel"]
 
 
 def contract_of(draft: Draft, stage: str) -> FanOut:
@@ -244,12 +245,12 @@ def _ask(
 ) -> None:
     # A merge of a vote that has no majority would only say so again.
     split = kind == "conflict" and contract.merge == "vote"
-    useless: list[ev.Resolution] = ["merge"] if split else []
+    useless: list[Resolution] = ["merge"] if split else []
     if not standing.branches:
         useless = ["choose", "send-back"]
         if contract.merge in ("first", "vote"):
             useless.append("merge")
-    actions: list[ev.Resolution] = [one for one in _JOIN_ACTIONS if one not in useless]
+    actions: list[Resolution] = [one for one in _JOIN_ACTIONS if one not in useless]
     open_ticket(draft, kind, why, actions, about=standing.join_id, queue=queue or first_queue(draft.stage))
 
 

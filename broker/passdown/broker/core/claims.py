@@ -8,8 +8,8 @@ from passdown.broker.core import recovery
 from passdown.broker.core.advance import advance
 from passdown.broker.core.bounds import require_room
 from passdown.broker.core.draft import Draft
-from passdown.broker.core.given import Decision, grant_of
-from passdown.broker.core.packing import build, grant_now, granted
+from passdown.broker.core.given import Decision, grant_of, permit_of
+from passdown.broker.core.packing import build, grant_now, granted, permit_now
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.codec import (
@@ -33,6 +33,8 @@ from passdown.contracts.tools import ToolSpec, narrow
 FENCED_RECORDED = 100
 #: A snapshot from this size on is tried in a pack at once (bytes): later nobody would be there to shorten it.
 _TRIED_FROM = 16 * KIB
+#: Characters of what a reading call raised that its event holds.
+_ERROR_KEPT = 1_000
 
 
 def claim(draft: Draft, body: cmd.Claim) -> Decision:
@@ -106,8 +108,19 @@ def granted_tool(draft: Draft, name: str) -> tuple[ToolSpec, Grant]:
     grant = grant_of(draft.stage, name)
     if spec is None or grant is None:
         raise Denied(draft.command.by, f"call {name}", f"stage {state.stage} does not grant it")
+    now = grant_now(given, state.stage, grant)[0]
+    if now is None and permit_of(draft.stage, name) is not None:
+        # The pack carries the tool for what a person may permit of it, which says nothing of the grant.
+        raise Denied(draft.command.by, f"call {name}", "it is no longer granted")
     # What was withdrawn since the pack was issued stays granted until the next one (DESIGN §7).
-    return spec, grant_now(given, state.stage, grant)[0] or grant
+    return spec, now or grant
+
+
+def permitted_tool(draft: Draft, name: str) -> tuple[ToolSpec, Grant] | None:
+    """Return what a person may permit of a tool that the stage denies, if the present pack carries it."""
+    pinned = draft.state.issued.tools.get(name) if draft.state.issued else None
+    spec, permit = draft.given.pinned.get(pinned or ""), permit_now(draft.given, draft.state.stage, name)
+    return None if spec is None or permit is None else (spec, permit)
 
 
 def require_fit(draft: Draft, spec: ToolSpec, grant: Grant, args: object) -> None:
@@ -146,6 +159,7 @@ def _called(draft: Draft, note: cmd.ToolNote) -> ev.ToolCalled:
         age_ms=max(0, note.age_ms),
         kept=keep,
         result=note.result if keep else None,
+        error=clean_text(note.error, _ERROR_KEPT),
         fresh_for_ms=None if fresh is None else int(fresh * 1000),
     )
 

@@ -6,10 +6,21 @@ may not be carried out raises an error and changes nothing; one that no longer a
 
 from typing import assert_never
 
-from passdown.broker.core import branching, claims, effects, opening, people, returning, settling, verbs
+from passdown.broker.core import (
+    branching,
+    claims,
+    effects,
+    holding,
+    opening,
+    people,
+    returning,
+    settling,
+    verbs,
+)
 from passdown.broker.core.advance import advance
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Command, Decision, DueAt
+from passdown.broker.core.parts import Ticket
 from passdown.broker.core.state import State
 from passdown.broker.core.tickets import end
 from passdown.contracts import commands as cmd
@@ -65,6 +76,28 @@ def decide(state: State | None, command: Command) -> Decision:  # noqa: C901, PL
         case cmd.Due():
             return due(draft, body)
         case _:
+            return _on_ticket(draft, body)
+
+
+def _on_ticket(draft: Draft, body: cmd.TicketCommand) -> Decision:
+    match body:
+        case cmd.ClaimTicket():
+            return holding.claim(draft, body)
+        case cmd.ExtendTicket():
+            return holding.extend(draft, body)
+        case cmd.ReleaseTicket():
+            return holding.release(draft, body)
+        case cmd.ReassignTicket():
+            return holding.reassign(draft, body)
+        case cmd.SnoozeTicket():
+            return holding.snooze(draft, body)
+        case cmd.WakeTicket():
+            return holding.wake(draft, body)
+        case cmd.CommentTicket():
+            return holding.comment(draft, body)
+        case cmd.AlertTicket():
+            return holding.alert(draft, body)
+        case _:
             assert_never(body)
 
 
@@ -99,6 +132,12 @@ def _due_in_state(draft: Draft, body: cmd.Due) -> Decision:
             branching.too_late(draft, body.subject)
         case "branches":
             branching.told(draft, body.subject)
+        case "ticket-lease":
+            holding.lease_due(draft, int(body.subject))
+        case "ticket-wake":
+            holding.wake_due(draft, int(body.subject))
+        case "ticket-escalate":
+            holding.escalate_due(draft, int(body.subject))
         case _:
             pass  # `retry-at`, and nothing else stands in the state: `advance` sees to what is owed
     advance(draft)
@@ -107,9 +146,10 @@ def _due_in_state(draft: Draft, body: cmd.Due) -> Decision:
 
 def dues(state: State) -> list[DueAt]:
     """Return what the state waits for and until when; leases and reservations stand beside the state."""
+    found = [due for ticket in state.tickets for due in _dues_of(ticket)]
     if state.over:
-        return []
-    found = [DueAt(kind=kind, subject=subject, at=at) for kind, subject, at in branching.due_at(state)]
+        return found
+    found += [DueAt(kind=kind, subject=subject, at=at) for kind, subject, at in branching.due_at(state)]
     if state.ending:
         return found
     if state.deadline is not None:
@@ -120,4 +160,17 @@ def dues(state: State) -> list[DueAt]:
     if state.owed is not None and not state.paused and not waiting:
         subject = f"{state.step}/{state.attempt + 1}"
         found.append(DueAt(kind="retry-at", subject=subject, at=state.owed.at))
+    return found
+
+
+def _dues_of(ticket: Ticket) -> list[DueAt]:
+    """Return what is due about a ticket. While somebody holds it, nobody else is called for."""
+    subject = str(ticket.ticket_no)
+    found: list[DueAt] = []
+    if ticket.holder is not None:
+        return [DueAt(kind="ticket-lease", subject=subject, at=ticket.holder.until)]
+    if ticket.snoozed_until is not None:
+        found.append(DueAt(kind="ticket-wake", subject=subject, at=ticket.snoozed_until))
+    if ticket.escalate_at is not None:
+        found.append(DueAt(kind="ticket-escalate", subject=subject, at=ticket.escalate_at))
     return found

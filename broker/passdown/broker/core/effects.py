@@ -4,7 +4,7 @@ An intent is recorded before the write. What is recorded already is answered, no
 person is proposed, and ends the claim.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from passdown.broker.core.advance import advance
 from passdown.broker.core.bounds import ARGS_BUDGET, require_room
@@ -12,6 +12,7 @@ from passdown.broker.core.claims import (
     end_effects,
     granted_tool,
     note_tools,
+    permitted_tool,
     require_agent,
     require_fence,
     require_fit,
@@ -30,6 +31,13 @@ from passdown.contracts.plans import Grant
 from passdown.contracts.replies import Recorded, Run, Suspended, refusal
 from passdown.contracts.tools import ToolSpec, action_digest, identity_of
 
+#: What a person is asked about a call: to approve one that the stage grants, or to permit one that it denies.
+Asking = Literal["approval", "permission"]
+_WHY: dict[Asking, str] = {
+    "approval": "a person must see it first",
+    "permission": "the stage denies it, and a person may permit it once",
+}
+
 
 def intend(draft: Draft, body: cmd.Intend) -> Decision:
     """Record the intent, or answer from the ledger, or propose the action to a person."""
@@ -42,18 +50,18 @@ def intend(draft: Draft, body: cmd.Intend) -> Decision:
         raise BudgetExceeded("effect arguments", size, ARGS_BUDGET)
     note_tools(draft, body.notes)
     try:
-        spec, grant = _granted(draft, body)
+        spec, grant, kind = _granted(draft, body)
     except Denied as error:
         draft.add(ev.ToolDenied(tool=clean_text(body.tool, 200), why=clean_text(error.why)))
         return draft.decision(refusal(error))
     identity, n = _identity(draft, body, spec)
     known = draft.state.effect(body.effect_id)
     if known is not None:
-        return _known(draft, body, known, grant)
+        return _known(draft, body, known, grant, kind)
     earlier = _done_earlier(draft, body.tool, identity)
     if earlier is not None and not spec.repeatable:
         return draft.decision(recorded(earlier))
-    return _new(draft, body, grant, identity, n)
+    return _new(draft, body, grant, identity, n, kind)
 
 
 def _require_settled(draft: Draft) -> None:
@@ -62,16 +70,27 @@ def _require_settled(draft: Draft) -> None:
         raise Conflict("no new effect while one is unknown", unknown[0].effect_id, "it must be settled first")
 
 
-def _granted(draft: Draft, body: cmd.Intend) -> tuple[ToolSpec, Grant]:
-    """Return the pinned specification and the grant; raises Denied (rule 5)."""
+def _granted(draft: Draft, body: cmd.Intend) -> tuple[ToolSpec, Grant, Asking]:
+    """Return the pinned specification, the grant, and what a person would be asked for; raises Denied (rule 5)."""
+    try:
+        spec, grant = granted_tool(draft, body.tool)
+        _require_grant(draft, body, spec, grant)
+    except Denied:
+        permitted = permitted_tool(draft, body.tool)
+        if permitted is None:
+            raise
+        _require_grant(draft, body, *permitted)
+        return *permitted, "permission"
+    return spec, grant, "approval"
+
+
+def _require_grant(draft: Draft, body: cmd.Intend, spec: ToolSpec, grant: Grant) -> None:
     who = draft.command.by
-    spec, grant = granted_tool(draft, body.tool)
     if not spec.effect:
         raise Denied(who, f"write with {body.tool}", "it is registered as a reading tool")
     if not in_scope(draft.given, draft.state.stage, spec):
         raise Denied(who, f"call {body.tool}", f"its scope {spec.scope!r} is not granted")
     require_fit(draft, spec, grant, body.args)
-    return spec, grant
 
 
 def _identity(draft: Draft, body: cmd.Intend, spec: ToolSpec) -> tuple[str, int]:
@@ -87,16 +106,16 @@ def _identity(draft: Draft, body: cmd.Intend, spec: ToolSpec) -> tuple[str, int]
     return short, n
 
 
-def _known(draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant) -> Decision:
+def _known(draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant, kind: Asking) -> Decision:
     match effect.status:
         case "done" | "denied":
             return draft.decision(recorded(effect))
-        case "failed" if _recorded_after(draft, effect):
+        case "failed" if _recorded_after(draft, effect) and not _approved_anew(effect):
             return draft.decision(recorded(effect))
         case "not-done" if not effect.repeat:
             return draft.decision(recorded(effect))
         case "failed" | "not-done" | "proposed":
-            return _intend_or_propose(draft, body, effect, grant)
+            return _intend_or_propose(draft, body, effect, grant, kind)
         case "intended" | "unknown":
             raise Conflict(
                 f"effect {effect.effect_id} is {effect.status}", effect.claims[-1], "await it first"
@@ -107,20 +126,32 @@ def _recorded_after(draft: Draft, effect: Effect) -> bool:
     return any(other.touched > effect.touched for other in draft.state.effects)
 
 
-def _intend_or_propose(draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant) -> Decision:
+def _approved_anew(effect: Effect) -> bool:
+    """Whether a person said once more that it may run, knowing that it had failed."""
+    return effect.approval is not None and not effect.approval.spent
+
+
+def _intend_or_propose(
+    draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant, kind: Asking
+) -> Decision:
     """Run where no approval is needed, or a good one is there for exactly this action; else propose it."""
     needed = grant.approve is not None or effect.approval is not None or effect.status == "proposed"
-    if needed and not _approved(effect, body, draft.at):
-        return _propose(draft, body, effect.identity, effect.n, grant.approve, "a person must see it first")
+    if needed and not _approved(effect, body, kind, draft.at):
+        return _propose(draft, body, effect.identity, effect.n, grant, kind)
     edited = effect.edited if needed else None
     approval = effect.approval.ticket_no if effect.approval else None
     return _intend(draft, body, effect.identity, effect.n, edited, approval)
 
 
-def _approved(effect: Effect, body: cmd.Intend, at: int) -> bool:
-    """Whether a good approval covers exactly what would run; a repeat after `not-done` may use a spent one."""
+def _approved(effect: Effect, body: cmd.Intend, kind: Asking, at: int) -> bool:
+    """Whether a good approval covers exactly what would run; a repeat after `not-done` may use a spent one.
+
+    Who approves what the stage grants has not permitted what it denies by now.
+    """
     approval = effect.approval
     if approval is None or digest_of(body.args) != effect.args_digest:
+        return False
+    if kind == "permission" and not approval.permitted:
         return False
     unspent = not approval.spent or effect.status == "not-done"
     runs = body.args if effect.edited is None else effect.edited
@@ -128,13 +159,13 @@ def _approved(effect: Effect, body: cmd.Intend, at: int) -> bool:
     return exact and unspent and approval.valid_until >= at
 
 
-def _new(draft: Draft, body: cmd.Intend, grant: Grant, identity: str, n: int) -> Decision:
+def _new(draft: Draft, body: cmd.Intend, grant: Grant, identity: str, n: int, kind: Asking) -> Decision:
     if grant.approve is not None:
-        return _propose(draft, body, identity, n, grant.approve, "a person must see it first")
+        return _propose(draft, body, identity, n, grant, kind)
     unmet = _unmet(draft, body)
     if unmet and body.after not in {effect.effect_id for effect in unmet}:
         why = f"an attempt ended after {unmet[0].tool} ran with other arguments ({unmet[0].effect_id})"
-        return _propose(draft, body, identity, n, None, why)
+        return _propose(draft, body, identity, n, grant, "approval", why)
     return _intend(draft, body, identity, n, None, None)
 
 
@@ -204,8 +235,11 @@ def _tool_digest(draft: Draft, tool: str) -> str:
     return issued.tools.get(tool, "") if issued else ""
 
 
-def _propose(draft: Draft, body: cmd.Intend, identity: str, n: int, queue: str | None, why: str) -> Decision:
-    """Propose the action to a person, which ends the claim; `queue` None: the escalation path's."""
+def _propose(
+    draft: Draft, body: cmd.Intend, identity: str, n: int, grant: Grant, kind: Asking, why: str = ""
+) -> Decision:
+    """Propose the action to a person, which ends the claim; where the grant names no queue, to the escalation path."""
+    why = why or _WHY[kind]
     end_effects(draft, "its claim ended when another effect was proposed")
     action = action_digest(body.effect_id, body.tool, body.args)
     draft.add(
@@ -223,12 +257,13 @@ def _propose(draft: Draft, body: cmd.Intend, identity: str, n: int, queue: str |
     )
     number = open_ticket(
         draft,
-        "approval",
+        kind,
         f"{body.tool}: {why}",
         ["approve", "deny", "edit", "cancel"],
         about=body.effect_id,
         action=action,
-        queue=queue or first_queue(draft.stage),
+        queue=grant.approve or first_queue(draft.stage),
+        approvals=grant.approvals,
     )
     require_room(draft.state, "effect")
     advance(draft)

@@ -8,7 +8,7 @@ from typing import assert_never, cast
 
 from msgspec.structs import replace
 
-from passdown.broker.core import asking, joining, ledger
+from passdown.broker.core import asking, joining, ledger, ticketing
 from passdown.broker.core.asking import with_feedback, with_output
 from passdown.broker.core.parts import ClaimHeld, FeedbackItem, Issued, Outcome, Owed, Snapshot
 from passdown.broker.core.state import TERMINAL, TRANSITIONS, State, Status, resting_status
@@ -86,6 +86,8 @@ def _opened(logged: ev.Logged, head: str) -> State:
 def _apply(state: State, event: ev.WrittenEvent, logged: ev.Logged) -> State:  # noqa: C901, PLR0911, PLR0912 - one case an event
     if isinstance(event, joining.JoinEvent):
         return joining.fold_join(state, event, logged)
+    if isinstance(event, ticketing.HoldingEvent):
+        return ticketing.fold_holding(state, event, logged)
     match event:
         case ev.SessionOpened():
             raise ContractError("log", "SessionOpened occurs once, first")
@@ -126,6 +128,8 @@ def _apply(state: State, event: ev.WrittenEvent, logged: ev.Logged) -> State:  #
             return asking.ticket_opened(state, event, logged)
         case ev.TicketResolved() | ev.TicketWithdrawn():
             return asking.ticket_closed(state, event, logged)
+        case ev.TicketExpired():
+            return ticketing.ticket_expired(state, event, logged)
         case ev.Reopened():
             return with_feedback(joining.reopened(state, event, logged), "sent-back", event.feedback)
         case ev.Paused():

@@ -22,7 +22,7 @@ class Given:
 
     ``newest`` is None where it is the pinned one. ``registered``: name → (digest, specification) as of
     now, for the tools that the plan names; ``pinned``: digest → specification, for those that the present
-    pack carries and those of effects that are proposed, intended or unknown.
+    pack carries and those of effects that are proposed, intended or unknown, or that a ticket `unmet` is about.
     """
 
     plan: Plan
@@ -41,11 +41,20 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
+class Who:
+    """What is known of whoever acts, that tickets may ask for: names of groups and of skills."""
+
+    groups: frozenset[str] = frozenset()
+    skills: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command in its circumstances: ``at`` is the store's clock in milliseconds, ``by`` a principal.
 
     ``events_to`` is the exchange on which the deciding process has the sessions told of that it opens;
-    ``join`` the record of the join that the command is about, where it is about one.
+    ``join`` the record of the join that the command is about, where it is about one. ``who`` is what is known of
+    ``by``; None: an operator, or whoever owns the store, whom nothing but four eyes keeps from a ticket.
     """
 
     session_id: str
@@ -55,6 +64,7 @@ class Command:
     given: Given
     events_to: str = ""
     join: Facts | None = None
+    who: Who | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,20 @@ class DueAt(Record, frozen=True, kw_only=True):
 def grant_of(stage: Stage, tool: str) -> Grant | None:
     """Return what a stage grants of a tool."""
     return next((grant for grant in stage.tools if grant.tool == tool), None)
+
+
+def permit_of(stage: Stage, tool: str) -> Grant | None:
+    """Return what a person may permit once of a tool that a stage denies, as a grant that needs that person's approval."""
+    for permit in stage.permits:
+        if permit.tool == tool:
+            return Grant(
+                tool=tool,
+                approve=permit.queue,
+                approvals=permit.approvals,
+                approval_seconds=permit.approval_seconds,
+                params=permit.params,
+            )
+    return None
 
 
 def as_object(value: object) -> dict[str, Any]:

@@ -193,16 +193,21 @@ def approved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.
         by=logged.by,
         action=event.action,
         valid_until=event.valid_until or logged.at,
+        also=ticket.approved_by,
+        queue=ticket.queue,
+        permitted=ticket.kind == "permission" or (effect.approval is not None and effect.approval.permitted),
     )
-    edited: dict[str, Any] | None = event.value if event.resolution == "edit" else None
-    effect = replace(
-        effect,
-        approval=approval,
-        edited=edited,
-        edited_identity=identity_digest(event.identity) if event.resolution == "edit" else "",
-        touched=logged.seq,
-    )
-    return replace(state, effects=put_row(state, effect), owed=Owed(cause="human", at=logged.at))
+    effect = replace(_as_approved(effect, event, ticket), approval=approval, touched=logged.seq)
+    # A return that was kept because the effect had failed is overtaken: the step goes on.
+    owed = Owed(cause="human", at=logged.at)
+    return replace(state, effects=put_row(state, effect), owed=owed, kept=None)
+
+
+def _as_approved(effect: Effect, event: ev.TicketResolved, ticket: Ticket) -> Effect:
+    """Return the effect with the arguments that were approved; what failed is approved again as it ran."""
+    if event.resolution == "edit":
+        return replace(effect, edited=event.value, edited_identity=identity_digest(event.identity))
+    return effect if ticket.kind == "unmet" else replace(effect, edited=None, edited_identity="")
 
 
 def denied(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Logged) -> State:
@@ -210,6 +215,10 @@ def denied(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Lo
     effect = state.effect(ticket.about)
     if effect is None:
         raise ContractError("log", f"ticket {ticket.ticket_no} denies an effect that was never proposed")
+    if ticket.kind == "unmet":
+        # It failed, and is left at that: what the agent returned is followed.
+        left = replace(effect, approval=None, touched=logged.seq)
+        return replace(state, effects=put_row(state, left))
     row = replace(
         effect,
         status="denied",
@@ -218,3 +227,12 @@ def denied(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Lo
     )
     owed = Owed(cause="human", at=logged.at, denied=True)
     return replace(state, effects=put_row(state, row), owed=owed)
+
+
+def nobody_approved(state: State, effect_id: str, seq: int) -> State:
+    """Fold that nobody approved an effect in time; what follows is the plan's overdue rule."""
+    effect = state.effect(effect_id)
+    if effect is None or effect.status != "proposed":
+        return state
+    row = replace(effect, status="denied", error="nobody approved it in time", touched=seq)
+    return replace(state, effects=put_row(state, row))

@@ -14,6 +14,7 @@ from passdown.contracts.ids import task_id
 from passdown.contracts.outgoing import check_name
 from passdown.contracts.replies import Opened
 from passdown.contracts.schema import require
+from passdown.contracts.ticket_events import Resolution
 
 _KEY_LIMIT = 200
 _TRACE_LIMIT = 512
@@ -97,7 +98,7 @@ def rework(draft: Draft, body: cmd.Rework) -> Decision:
     deadline = None if seconds is None else draft.at + int(seconds * 1000)
     draft.add(ev.Reopened(feedback=body.feedback, deadline=deadline))
     if state.human:
-        actions: list[ev.Resolution] = ["complete", "redirect", "cancel"]
+        actions: list[Resolution] = ["complete", "redirect", "cancel"]
         open_ticket(draft, "stage", body.feedback, actions)
     join, contract = draft.state.joining, draft.stage.fan_out
     if join is not None and contract is not None and not (join.merges and contract.merged_by_role):

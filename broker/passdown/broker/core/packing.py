@@ -5,13 +5,13 @@ it too large is left out oldest first, and counted (rule 12).
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from passdown.broker.core.given import Given, as_object, grant_of
+from passdown.broker.core.given import Given, as_object, grant_of, permit_of
 from passdown.broker.core.parts import Effect, Read
 from passdown.broker.core.state import State
 from passdown.contracts.codec import PACK_BUDGET, encode
@@ -43,6 +43,14 @@ class Granted:
     tools: dict[str, tuple[Grant, str, ToolSpec]]
     missing: list[str]
     changes: list[str]
+    #: What a person may permit once, by name: tools that are not granted, or within narrower limits.
+    permits: dict[str, tuple[Grant, str, ToolSpec]] = field(
+        default_factory=dict[str, tuple[Grant, str, ToolSpec]]
+    )
+
+    def digests(self) -> dict[str, str]:
+        """Return the digests of all tools that the attempt may ask for, by name."""
+        return {name: entry[1] for name, entry in (self.permits | self.tools).items()}
 
 
 def granted(given: Given, stage_name: str) -> Granted:
@@ -62,7 +70,29 @@ def granted(given: Given, stage_name: str) -> Granted:
         else:
             scope = registered[1].scope
             found.changes.append(f"the tool {grant.tool} has the scope {scope!r}, which is not granted here")
+    _permitted(given, stage_name, found)
     return found
+
+
+def _permitted(given: Given, stage_name: str, found: Granted) -> None:
+    """Add the writes that a person may permit; what is not registered is left out, and so is a reading tool."""
+    for permit in given.stage(stage_name).permits:
+        registered = given.registered.get(permit.tool)
+        grant = permit_now(given, stage_name, permit.tool)
+        if registered is None or grant is None:
+            continue
+        if registered[1].effect and in_scope(given, stage_name, registered[1]):
+            found.permits[permit.tool] = (grant, *registered)
+
+
+def permit_now(given: Given, stage_name: str, tool: str) -> Grant | None:
+    """Return what a person may permit of a tool by the pinned plan, as far as the newest one still lets them."""
+    pinned = permit_of(given.stage(stage_name), tool)
+    if pinned is None or given.newest is None:
+        return pinned
+    stage = given.newest.stages.get(stage_name)
+    newest = permit_of(stage, tool) if stage else None
+    return None if newest is None else _within_both(pinned, newest)
 
 
 def grant_now(given: Given, stage_name: str, pinned: Grant) -> tuple[Grant | None, list[str]]:
@@ -80,19 +110,31 @@ def grant_now(given: Given, stage_name: str, pinned: Grant) -> tuple[Grant | Non
     if newest == pinned:
         return pinned, []
     changes: list[str] = []
+    grant = _within_both(pinned, newest)
+    if grant.params != pinned.params:
+        changes.append(f"the parameters of {pinned.tool} are narrowed further")
+    if grant.approve != pinned.approve:
+        changes.append(f"the tool {pinned.tool} needs an approval of {grant.approve}")
+    if grant.approvals != pinned.approvals:
+        changes.append(f"the tool {pinned.tool} needs {grant.approvals} approvals")
+    return grant, changes
+
+
+def _within_both(pinned: Grant, newest: Grant) -> Grant:
+    """Return the stricter of two grants in each respect; whom the newest asks is asked."""
     params = dict(pinned.params)
     for name, schema in newest.params.items():
         if name not in params:
             params[name] = schema
         elif params[name] != schema:
             params[name] = {"allOf": [params[name], schema]}
-    if params != pinned.params:
-        changes.append(f"the parameters of {pinned.tool} are narrowed further")
-    approve = newest.approve or pinned.approve
-    if approve != pinned.approve:
-        changes.append(f"the tool {pinned.tool} needs an approval of {approve}")
-    seconds = min(pinned.approval_seconds, newest.approval_seconds)
-    return Grant(tool=pinned.tool, approve=approve, approval_seconds=seconds, params=params), changes
+    return Grant(
+        tool=pinned.tool,
+        approve=newest.approve or pinned.approve,
+        approval_seconds=min(pinned.approval_seconds, newest.approval_seconds),
+        approvals=max(pinned.approvals, newest.approvals),
+        params=params,
+    )
 
 
 def in_scope(given: Given, stage_name: str, spec: ToolSpec) -> bool:
@@ -137,7 +179,7 @@ def _whole(state: State, given: Given, cause: Cause, at: int, tools: Granted) ->
         goal=fill(stage.goal, state.data),
         constraints=constraints,
         done_when=stage.done_when,
-        tools=[_pack_tool(*entry) for entry in tools.tools.values()],
+        tools=_pack_tools(tools),
         returns=stage.returns,
         escalation=stage.escalation,
         risk=stage.risk,
@@ -229,7 +271,16 @@ def _constraints(stage: Stage, given: Given, name: str) -> tuple[list[str], list
     return [*stage.constraints, *added], [f"a constraint was added: {one}" for one in added]
 
 
-def _pack_tool(grant: Grant, tool_digest: str, spec: ToolSpec) -> PackTool:
+def _pack_tools(tools: Granted) -> list[PackTool]:
+    """Return the tools of a pack; one that is granted and may be permitted beyond that says both."""
+    found = [_pack_tool(*entry, tools.permits.get(name)) for name, entry in tools.tools.items()]
+    only = [entry for name, entry in tools.permits.items() if name not in tools.tools]
+    return [*found, *(_pack_tool(*entry) for entry in only)]
+
+
+def _pack_tool(
+    grant: Grant, tool_digest: str, spec: ToolSpec, permit: tuple[Grant, str, ToolSpec] | None = None
+) -> PackTool:
     return PackTool(
         name=spec.name,
         description=spec.description,
@@ -239,6 +290,7 @@ def _pack_tool(grant: Grant, tool_digest: str, spec: ToolSpec) -> PackTool:
         identity=spec.identity,
         fresh_for_seconds=spec.fresh_for_seconds,
         needs_approval=grant.approve is not None,
+        permit=narrow(spec.params, permit[0].params) if permit else None,
         digest=tool_digest,
     )
 

@@ -3,11 +3,11 @@
 from typing import Any, Literal
 
 from passdown.contracts.codec import Record
-from passdown.contracts.events import Resolution, TicketKind
 from passdown.contracts.join_events import JoinHow
 from passdown.contracts.pack import Cause, EffectStatus
 from passdown.contracts.plans import Delivery
 from passdown.contracts.schema import Schema
+from passdown.contracts.ticket_events import NO_NEEDS, Needs, Resolution, TicketKind
 
 
 class Issued(Record, frozen=True, kw_only=True):
@@ -44,12 +44,19 @@ class Snapshot(Record, frozen=True, kw_only=True):
 
 
 class Approval(Record, frozen=True, kw_only=True):
-    """A person's yes to one exact action."""
+    """A person's yes to one exact action; where several were needed, ``also`` said so before.
+
+    ``permitted``: it covers a call that the stage denies (`Stage.permits`).
+    """
 
     ticket_no: int
     by: str
+    also: list[str] = []
     action: str
     valid_until: int
+    #: The queue on which it was given.
+    queue: str = ""
+    permitted: bool = False
     spent: bool = False
 
 
@@ -114,8 +121,21 @@ class Asked(Record, frozen=True, kw_only=True):
     by: str = ""
 
 
+class Holder(Record, frozen=True, kw_only=True):
+    """Who holds a ticket, until when (store milliseconds); ``claim_id`` is the token of that lease."""
+
+    by: str
+    claim_id: str
+    until: int
+
+
 class Ticket(Record, frozen=True, kw_only=True):
-    """An open ticket."""
+    """An open ticket. Its ``version`` counts what changes who may decide what: not longer leases, nor comments.
+
+    ``stage`` is the one that it was opened in. ``approved_by`` are those who approved ``action`` by now, of the
+    ``approvals`` that are needed; ``edited`` are its arguments where one of them changed them. ``lapses`` counts claims
+    that ran out. ``level`` is that of the stage's escalation path, from 1, whose delay passed last.
+    """
 
     ticket_no: int
     version: int = 1
@@ -126,6 +146,21 @@ class Ticket(Record, frozen=True, kw_only=True):
     about: str = ""
     action: str = ""
     opened_at: int
+    stage: str = ""
+    priority: int = 0
+    needs: Needs = NO_NEEDS
+    approvals: int = 1
+    approved_by: list[str] = []
+    edited: dict[str, Any] | None = None
+    edited_identity: dict[str, Any] | None = None
+    lease_ms: int = 0
+    holder: Holder | None = None
+    lapses: int = 0
+    snoozed_until: int | None = None
+    level: int = 0
+    due_at: int | None = None
+    escalate_at: int | None = None
+    comments: int = 0
 
 
 class Decided(Record, frozen=True, kw_only=True):
@@ -147,13 +182,15 @@ class FeedbackItem(Record, frozen=True, kw_only=True):
 class Owed(Record, frozen=True, kw_only=True):
     """A pack that will be issued once nothing stands in its way, not before ``at``.
 
-    ``lost``: its claim was lost, so `recovery` applies; ``denied``: a person said no, so `on_denied` does.
+    ``lost``: its claim was lost, so `recovery` applies; ``denied``: a person said no, so `on_denied` does. ``to``: nobody
+    resolved a ticket in time, and instead of a pack this stage follows.
     """
 
     cause: Cause
     at: int
     lost: bool = False
     denied: bool = False
+    to: str = ""
 
 
 class SentBack(Record, frozen=True, kw_only=True):

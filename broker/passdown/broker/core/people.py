@@ -2,7 +2,9 @@
 
 from typing import Any, assert_never
 
-from passdown.broker.core import branching
+from msgspec.structs import replace
+
+from passdown.broker.core import branching, holding
 from passdown.broker.core.advance import advance, move
 from passdown.broker.core.bounds import (
     ARGS_BUDGET,
@@ -11,18 +13,19 @@ from passdown.broker.core.bounds import (
     require_room,
 )
 from passdown.broker.core.draft import Draft
-from passdown.broker.core.given import Decision, as_object, grant_of
-from passdown.broker.core.packing import grant_now
+from passdown.broker.core.given import Decision, as_object, grant_of, permit_of
+from passdown.broker.core.packing import grant_now, permit_now
 from passdown.broker.core.parts import Asked, Effect, Ticket
 from passdown.broker.core.returning import check_output
-from passdown.broker.core.tickets import end
+from passdown.broker.core.tickets import end, redirects
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.codec import RETURN_BUDGET, STATE_BUDGET, check, clean_text, convert, encode
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Denied, NotFound
 from passdown.contracts.ids import identity_digest
-from passdown.contracts.plans import END, Grant, moves
+from passdown.contracts.plans import Grant
 from passdown.contracts.schema import problems
+from passdown.contracts.ticket_events import Resolution
 from passdown.contracts.tools import ToolSpec, action_digest, identity_of, narrow
 
 #: What the state may grow to with an answer or an output; the return that follows still fits.
@@ -46,6 +49,10 @@ def answer(draft: Draft, body: cmd.Answer) -> Decision:
         raise NotFound("open question", name, f"open are: {known or 'none'}")
     if question.answered:
         raise Conflict(f"question {name} is answered", question.by, encode(question.value).decode()[:200])
+    ticket = state.ticket_about("question", str(body.attempt))
+    if ticket is not None:
+        holding.require_may_take(draft, ticket, "answer")
+        holding.require_not_of_another(draft, ticket)
     _provide(draft, question, body.value)
     _close_question_ticket(draft, body.attempt)
     advance(draft)
@@ -79,7 +86,7 @@ def _check_value(value: Any, *, what: str) -> None:
 
 def resolve(draft: Draft, body: cmd.Resolve) -> Decision:
     """Decide a ticket. Raises Conflict where it is not open at that version, Denied where it may not be."""
-    ticket = _open_ticket(draft, body)
+    ticket = holding.require_decides(draft, body)
     if body.resolution not in ticket.actions:
         allowed = ", ".join(ticket.actions)
         raise Denied(draft.command.by, f"{body.resolution} this {ticket.kind} ticket", f"it allows {allowed}")
@@ -87,22 +94,6 @@ def resolve(draft: Draft, body: cmd.Resolve) -> Decision:
     _decide(draft, body, ticket)
     advance(draft)
     return draft.decision()
-
-
-def _open_ticket(draft: Draft, body: cmd.Resolve) -> Ticket:
-    state = draft.state
-    name = f"{state.session_id}/{body.ticket_no}"
-    ticket = state.ticket(body.ticket_no)
-    if ticket is None:
-        if not 0 < body.ticket_no <= state.tickets_opened:
-            raise NotFound("ticket", name)
-        first = next((one for one in state.decided if one.ticket_no == body.ticket_no), None)
-        if first is None:
-            raise Conflict(f"ticket {name} is no longer open", "", "see the log for who decided")
-        raise Conflict(f"ticket {name} is no longer open", first.by, first.how)
-    if ticket.version != body.version:
-        raise Conflict(f"ticket {ticket.ticket_no} is at version {ticket.version}, not {body.version}")
-    return ticket
 
 
 def _decide(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
@@ -223,10 +214,11 @@ def _leave_join(draft: Draft, ticket: Ticket, why: str) -> None:
 
 
 def _four_eyes(draft: Draft, ticket: Ticket) -> Effect:
-    """Return the proposed effect; no one approves what they proposed or initiated (DESIGN §6)."""
+    """Return the effect that is proposed, or failed after its approval; no one approves what they initiated (DESIGN §6)."""
     state, by = draft.state, draft.command.by
     effect = state.effect(ticket.about)
-    if effect is None or effect.status != "proposed" or effect.step != state.step:
+    wanted = "failed" if ticket.kind == "unmet" else "proposed"
+    if effect is None or effect.status != wanted or effect.step != state.step:
         raise Conflict(f"the action of ticket {ticket.ticket_no} is no longer pending")
     if by in (effect.by, state.by):
         what = "proposed" if by == effect.by else "initiated"
@@ -235,19 +227,36 @@ def _four_eyes(draft: Draft, ticket: Ticket) -> Effect:
 
 
 def _approve(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
+    """Approve the action, as it is or changed; where more people are needed, the ticket goes back to its queue."""
     effect = _four_eyes(draft, ticket)
-    grant = _grant(draft, effect)
-    until = draft.at + int(grant.approval_seconds * 1000)
-    if body.resolution == "approve":
-        draft.add(_resolved(body, valid_until=until, action=ticket.action))
-        return
-    action, identity = _edited(draft, effect, grant, body.value)
-    draft.add(_resolved(body, valid_until=until, action=action, identity=identity))
-    require_room(draft.state, "edit", _ANSWERED_LIMIT)
+    grant = _grant(draft, effect, ticket)
+    action, args, identity = ticket.action, ticket.edited, ticket.edited_identity
+    if body.resolution == "edit":
+        action, identity = _edited(draft, effect, grant, body.value)
+        args = as_object(body.value)
+    before = [] if body.resolution == "edit" else ticket.approved_by
+    if len(before) + 1 < ticket.approvals:
+        changed = {"args": args, "identity": identity} if body.resolution == "edit" else {}
+        note = clean_text(body.note)
+        draft.add(ev.TicketApproved(ticket_no=ticket.ticket_no, action=action, note=note, **changed))
+    else:
+        until = draft.at + int(grant.approval_seconds * 1000)
+        resolution: Resolution = "approve" if args is None else "edit"
+        decided = replace(body, resolution=resolution)
+        draft.add(_resolved(decided, value=args, valid_until=until, action=action, identity=identity))
+    if body.resolution == "edit":
+        require_room(draft.state, "edit", _ANSWERED_LIMIT)
 
 
-def _grant(draft: Draft, effect: Effect) -> Grant:
-    """Return what the stage grants of the effect's tool. One that was withdrawn meanwhile is denied at its call."""
+def _grant(draft: Draft, effect: Effect, ticket: Ticket) -> Grant:
+    """Return what the stage grants of the effect's tool, or lets a person permit.
+
+    One that was withdrawn meanwhile is denied at its call.
+    """
+    if ticket.kind == "permission" or (effect.approval is not None and effect.approval.permitted):
+        permit = permit_of(draft.stage, effect.tool)
+        if permit is not None:
+            return permit_now(draft.given, draft.state.stage, effect.tool) or permit
     pinned = grant_of(draft.stage, effect.tool)
     if pinned is None:
         raise Denied(
@@ -285,11 +294,9 @@ def _spec(draft: Draft, effect: Effect) -> ToolSpec:
 
 
 def _allowed_target(draft: Draft, value: Any) -> str:
-    """A redirect leads to where the plan's moves lead from here, to this stage, or back to one already seen."""
-    state = draft.state
-    allowed = {state.stage, *moves(draft.stage, draft.given.plan.stages).values(), *state.entries} - {END}
+    allowed = redirects(draft.given.plan, draft.state)
     if not isinstance(value, str) or value not in allowed:
-        names = ", ".join(sorted(allowed))
+        names = ", ".join(allowed)
         raise Denied(draft.command.by, f"redirect to {value!r}", f"the plan allows {names}")
     return value
 

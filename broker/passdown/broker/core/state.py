@@ -27,6 +27,7 @@ from passdown.contracts.events import EndingStatus
 from passdown.contracts.pack import ListRef, Parent, Resource
 from passdown.contracts.plans import PlanRef
 from passdown.contracts.returns import Return
+from passdown.contracts.ticket_events import TicketKind
 
 STATE_SPEC: Literal["passdown.state/1"] = "passdown.state/1"
 
@@ -113,7 +114,17 @@ TRANSITIONS: dict[str, Moves] = {
     "Escalated": _stays(*_IDLE),
     "TicketOpened": {**_stays(*_ALL), **_leads(("queued", "waiting-join"), *_IDLE)},
     "TicketResolved": {**_stays(*_ALL), **_TICKET_GOES, **_leads(("waiting-input",), *_RESTING)},
+    "TicketExpired": {**_stays(*_ALL), **_TICKET_GOES, **_leads(("waiting-input",), *_RESTING)},
     "TicketWithdrawn": {**_stays(*_OPEN), **_TICKET_GOES},
+    "TicketClaimed": _stays(*_ALL),
+    "TicketExtended": _stays(*_ALL),
+    "TicketReleased": _stays(*_ALL),
+    "TicketReassigned": _stays(*_ALL),
+    "TicketSnoozed": _stays(*_ALL),
+    "TicketWoken": _stays(*_ALL),
+    "TicketCommented": _stays(*_ALL),
+    "TicketApproved": _stays(*_ALL),
+    "TicketEscalated": _stays(*_ALL),
     "FannedOut": _leads(_IDLE, "waiting-join"),
     "BranchesOpened": _stays(*_OPEN),
     "JoinConflict": _stays(*_OPEN),
@@ -209,6 +220,10 @@ class State(Record, frozen=True, kw_only=True):
         """Return an open ticket."""
         return next((ticket for ticket in self.tickets if ticket.ticket_no == ticket_no), None)
 
+    def ticket_about(self, kind: TicketKind, about: str | None = None) -> Ticket | None:
+        """Return an open ticket of a kind, about one thing or about any."""
+        return next((one for one in self.tickets if one.kind == kind and about in (None, one.about)), None)
+
     def join(self, join_id: str) -> Join | None:
         """Return a fan-out of which something is still to come."""
         return next((join for join in self.joins if join.join_id == join_id), None)
@@ -272,5 +287,9 @@ def waits_for_join(state: State) -> bool:
 
 def a2a_state(state: State) -> str:
     """Return the A2A task state that a client of that protocol is shown (DESIGN §5)."""
-    approval = state.status == "waiting-human" and any(ticket.kind == "approval" for ticket in state.tickets)
-    return "auth-required" if approval and not state.paused else A2A_STATE[state.shown_status]
+    approval = any(ticket.kind in ("approval", "permission", "unmet") for ticket in state.tickets)
+    return (
+        "auth-required"
+        if approval and state.status == "waiting-human" and not state.paused
+        else A2A_STATE[state.shown_status]
+    )

@@ -11,6 +11,7 @@ from passdown.broker.core.given import as_object
 from passdown.broker.core.join import FINAL, Row
 from passdown.broker.core.parts import Ticket
 from passdown.broker.core.state import State
+from passdown.broker.core.tickets import redirects
 from passdown.broker.joins import reading
 from passdown.broker.joins.showing import (
     Fan,
@@ -28,7 +29,6 @@ from passdown.contracts import events as ev
 from passdown.contracts.codec import Wire, encode
 from passdown.contracts.errors import ContractError, NotFound
 from passdown.contracts.pack import EffectStatus
-from passdown.contracts.plans import END, moves
 from passdown.contracts.returns import EvidenceItem, Uncertainty
 
 #: Branches that stand side by side, names that are told of each value, and values of each field.
@@ -134,7 +134,7 @@ def _compared(controller: Controller, fan: Fan, ticket: Ticket) -> Comparison:
     sides = [_side(store, fan, place, row, names(place)) for place, row in shown]
     fields = _fields(tally, sides)
     plan = controller.catalog.document(state.plan)
-    targets = {state.stage, *moves(plan.stages[state.stage], plan.stages).values(), *state.entries} - {END}
+    targets = redirects(plan, state)
     return Comparison(
         ticket=f"{state.session_id}/{ticket.ticket_no}",
         kind=ticket.kind,
@@ -143,7 +143,7 @@ def _compared(controller: Controller, fan: Fan, ticket: Ticket) -> Comparison:
         why=ticket.why,
         opened_at=ticket.opened_at,
         actions=list(ticket.actions),
-        stages=sorted(targets),
+        stages=targets,
         join=join_view(fan),
         agree=[one for one in fields if len(one.said) == 1],
         differ=[one for one in fields if len(one.said) > 1],

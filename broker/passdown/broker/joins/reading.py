@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from passdown.broker.core.given import as_object
 from passdown.broker.core.join import FINAL, WINDOW, About, Facts, Late, Row, judge, summarize, total
-from passdown.broker.core.parts import Join
+from passdown.broker.core.parts import Join, Ticket
 from passdown.broker.core.state import State
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.queries import FindJoin, FindRows, JoinRecord, RowOfJoin
@@ -33,7 +33,7 @@ def facts_for(store: Store, state: State, plan: Plan, body: cmd.Body) -> Facts |
     if join.closed:
         if total(record.counts, FINAL) >= join.opening:
             late = _late(store, join, contract)
-    elif not told and (isinstance(body, cmd.Resolve) or _may_follow(contract, join, record.counts, body)):
+    elif not told and (_ticket_of(state, body) or _may_follow(contract, join, record.counts, body)):
         summary = summarize(contract, rows(store, join), record.version, asked_about=names)
     return Facts(
         join_id=join.join_id,
@@ -65,10 +65,17 @@ def _join_of(state: State, body: cmd.Body) -> str:
         return body.subject
     if isinstance(body, cmd.Due) and body.kind == "branches":
         return body.subject.rsplit("/", 2)[0]
+    ticket = _ticket_of(state, body)
+    return ticket.about if ticket and ticket.kind in ("conflict", "short") else ""
+
+
+def _ticket_of(state: State, body: cmd.Body) -> Ticket | None:
+    """Return the ticket that a command may close: a person decides, or nobody did in time."""
     if isinstance(body, cmd.Resolve):
-        ticket = state.ticket(body.ticket_no)
-        return ticket.about if ticket and ticket.kind in ("conflict", "short") else ""
-    return ""
+        return state.ticket(body.ticket_no)
+    if isinstance(body, cmd.Due) and body.kind == "ticket-escalate":
+        return state.ticket(int(body.subject))
+    return None
 
 
 def _named(body: cmd.Resolve) -> list[str]:

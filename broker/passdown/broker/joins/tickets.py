@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from passdown.broker.controller import Controller
 from passdown.broker.core.join import FINAL, WAITING, total
@@ -49,10 +49,11 @@ class _Way(NamedTuple):
         return _Way(self.root, parent, (*self.branch, branch))
 
     def put_on(self, row: TicketRow) -> OpenTicket:
-        """Return a ticket with this way, the root left out where it is the way's end."""
+        """Return a ticket with this way, the root left out where it is the way's end; where it is filed is left out."""
+        shown = asdict(replace(row, lane="", order=""))
         if not self.branch:
-            return OpenTicket(**asdict(row))
-        return OpenTicket(**asdict(row), branch=[*self.branch], parent=self.parent, root=self.root)
+            return OpenTicket(**shown)
+        return OpenTicket(**shown, branch=[*self.branch], parent=self.parent, root=self.root)
 
 
 def open_tickets(
