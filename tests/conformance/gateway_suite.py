@@ -20,6 +20,8 @@ from passdown.contracts.pack import Pack
 from passdown.contracts.replies import Recorded, Run, Suspended
 
 ROLE = "worker"
+GRANTED: dict[str, Any] = {"cents": {"maximum": 500}}
+PERMITTED: dict[str, Any] = {"cents": {"maximum": 5_000}}
 ME = AgentInfo(name="me", version="1", model="none")
 
 
@@ -40,8 +42,11 @@ class Driver(Protocol):
 
     gateway: Gateway
 
-    def open(self, *tools: AnyTool, approve: bool = False) -> str:
-        """Open a session of one stage that grants `tools`, effects only after approval where `approve`."""
+    def open(self, *tools: AnyTool, approve: bool = False, permit: bool = False) -> str:
+        """Open a session of one stage that grants `tools`, effects only after approval where `approve`.
+
+        With `permit` the effects are granted within `GRANTED`, and a person may permit them within `PERMITTED`.
+        """
         ...
 
     def lose(self, claim: Claim) -> None:
@@ -63,10 +68,10 @@ class Driver(Protocol):
 class Work:
     """One session under test, with the attempt that is claimed now."""
 
-    def __init__(self, driver: Driver, *tools: AnyTool, approve: bool = False) -> None:
+    def __init__(self, driver: Driver, *tools: AnyTool, approve: bool = False, permit: bool = False) -> None:
         self.driver = driver
         self.gateway = driver.gateway
-        self.session = driver.open(*tools, approve=approve)
+        self.session = driver.open(*tools, approve=approve, permit=permit)
         self.pack: Pack
         self.claim: Claim
         self.next()
@@ -379,6 +384,24 @@ class GatewaySuite:
         again = work.effect()
         assert isinstance(again, Recorded)
         assert again.status == "denied"
+
+    def test_a_call_within_a_permit_runs_once_a_person_permitted_it(self, driver: Driver) -> None:
+        work = Work(driver, pay, look, permit=True)
+        granted = {one.name: one for one in work.pack.tools}
+        assert granted["pay"].permit is not None
+        assert granted["look"].permit is None
+        with pytest.raises(Denied):
+            work.effect(order="b", cents=5_001)
+        reply = work.effect(order="a", cents=501)
+        assert isinstance(reply, Suspended)
+        driver.approve(work.session, reply.effect_id)
+        work.next()
+        assert work.effect(order="a", cents=501) == Run(
+            effect_id=reply.effect_id, args={"order": "a", "cents": 501}
+        )
+
+    def test_within_the_grant_nobody_is_asked(self, driver: Driver) -> None:
+        assert isinstance(Work(driver, pay, permit=True).effect(order="a", cents=500), Run)
 
     def test_what_runs_beside_a_proposal_is_unknown_until_it_is_heard(self, driver: Driver) -> None:
         work = Work(driver, pay, mail, approve=True)

@@ -10,6 +10,9 @@ from passdown.broker.stores.base import Commit, Outcome, Store, Taken, TakeReque
 from passdown.broker.stores.redis import RedisStore, ticking
 from tests.conformance.building import Clock, done, pack, step, take
 from tests.conformance.store_suite import StoreSuite
+from tests.conformance.suite_drafts import DraftSuite
+from tests.conformance.suite_records import RecordSuite
+from tests.conformance.suite_tickets import TicketSuite
 from tests.servers.redis import RedisServer
 
 
@@ -36,7 +39,7 @@ class Generous(RedisStore):
         )
 
 
-class OnRedis(StoreSuite):
+class OnRedis(StoreSuite, TicketSuite, DraftSuite, RecordSuite):
     """On Debian's Redis with one shard; a subclass may say otherwise."""
 
     shards = 1

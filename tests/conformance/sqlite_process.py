@@ -15,6 +15,8 @@ from passdown.broker.stores.base import Committed
 from passdown.broker.stores.sqlite import SqliteStore
 from passdown.contracts.errors import Unavailable
 from tests.conformance.building import do, done, pack, step
+from tests.conformance.suite_drafts import write
+from tests.conformance.suite_tickets import on_offer
 
 
 def say(value: object) -> None:
@@ -38,9 +40,10 @@ def hammer(path: str, who: str, seconds: str) -> None:
 
 
 def one(path: str, session_id: str) -> None:
-    """Open a session, and say the version of another one that is there."""
+    """Open a session with a ticket on offer and a draft, and say the version of another one that is there."""
     store = SqliteStore(path)
-    done(store, step(session_id))
+    done(store, step(session_id, tickets=[on_offer(session_id)]))
+    write(store, b"so far", session=session_id)
     say(store.load("s0-parent").version)
     store.close()
 

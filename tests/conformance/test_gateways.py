@@ -17,9 +17,9 @@ from passdown.broker.stores.sqlite import SqliteStore
 from passdown.broker.tick import TICK, Tick
 from passdown.contracts import commands as cmd
 from passdown.contracts.gateway import Claim, Gateway
-from passdown.contracts.plans import Backoff, Grant, Plan, Returns, Stage
+from passdown.contracts.plans import Backoff, Grant, Permit, Plan, Returns, Stage
 from tests.conformance.building import Clock
-from tests.conformance.gateway_suite import ROLE, Driver, GatewaySuite
+from tests.conformance.gateway_suite import GRANTED, PERMITTED, ROLE, Driver, GatewaySuite
 from tests.conformance.gateway_suite_many import ManySuite
 
 
@@ -28,9 +28,14 @@ class MemoryDriver:
         self.broker = MemoryGateway()
         self.gateway: Gateway = self.broker
 
-    def open(self, *tools: AnyTool, approve: bool = False) -> str:
+    def open(self, *tools: AnyTool, approve: bool = False, permit: bool = False) -> str:
         self.gateway.register_tools([one.spec for one in tools])
-        grants = [pack_tool(one, approve=approve and one.spec.effect) for one in tools]
+        grants = [
+            pack_tool(one, narrowed=GRANTED, permit=PERMITTED)
+            if permit and one.spec.effect
+            else pack_tool(one, approve=approve and one.spec.effect)
+            for one in tools
+        ]
         return self.broker.submit(
             make_pack(ROLE, session_id=f"s0-{len(self.broker.sessions)}", tools=grants)
         ).name
@@ -71,14 +76,22 @@ class DirectDriver:
         self.person = Broker(self.app, by="user:ann")
         self.opened = 0
 
-    def open(self, *tools: AnyTool, approve: bool = False) -> str:
+    def open(self, *tools: AnyTool, approve: bool = False, permit: bool = False) -> str:
         self.gateway.register_tools([one.spec for one in tools])
+        effects = [one.name for one in tools if one.spec.effect]
         grants = [
-            Grant(tool=one.name, approve="desk" if approve and one.spec.effect else None) for one in tools
+            Grant(
+                tool=one.name,
+                approve="desk" if approve and one.name in effects else None,
+                params=GRANTED if permit and one.name in effects else {},
+            )
+            for one in tools
         ]
+        permits = [Permit(tool=one, queue="desk", params=PERMITTED) for one in effects if permit]
         stage = Stage(
             role=ROLE,
             tools=grants,
+            permits=permits,
             recovery="continue",
             returns=Returns(evidence="optional"),
             backoff=Backoff(first_seconds=0.001, most_seconds=0.001),

@@ -3,10 +3,19 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec.structs import replace
 
 from passdown.broker.stores.base import Count, Documents, Quarantine, Remove, Store, Told
 from passdown.broker.stores.joining import PAGES_WAIT_MS, JoinPut, JoinRow, JoinSeen, Page, Wake
-from passdown.broker.stores.queries import FindQuarantine, FindQueues, FindSessions, FindTickets
+from passdown.broker.stores.queries import (
+    FindLanes,
+    FindQuarantine,
+    FindQueues,
+    FindSessions,
+    FindTickets,
+    LaneRow,
+)
+from passdown.broker.stores.records import Draft
 from passdown.broker.stores.redis import RedisStore
 from passdown.broker.stores.redis.keys import FAMILIES, Keys, family_of, shard_of
 from passdown.contracts.ids import branch_id, join_id, session_id
@@ -26,6 +35,7 @@ from tests.conformance.building import (
     ticket,
 )
 from tests.conformance.on_redis import Generous, OnRedis
+from tests.conformance.suite_records import rec, write
 from tests.servers.fixtures import StartRedis
 from tests.servers.redis import RedisServer, slots_to_itself
 from tests.servers.slots import SLOTS, Watch, slot
@@ -118,10 +128,11 @@ def test_a_cluster_serves_a_store_with_a_prefix_and_shards(cluster: RedisServer)
     assert {shard_of(one, 4) for one in sessions} == {0, 1, 2, 3}
     store.put(Documents(plans=[], tools=[]))
     for one in sessions:
-        done(
-            store,
-            step(one, queue=pack(), dues=[entry(after_ms=5000)], tickets=[ticket(one)]),
-        )
+        on_offer = replace(ticket(one), lane="leads", order="1")
+        done(store, step(one, queue=pack(), dues=[entry(after_ms=5000)], tickets=[on_offer]))
+        store.put(Draft(session_id=one, ticket_no=1, by="user:ann", body=b"yes"))
+    assert store.find(FindLanes(counted=True)) == [LaneRow(lane="leads", waiting=16)]
+    write(store, *(rec(name, n, body) for name in ("t1", "t2") for n, body in ((0, b"{}"), (1, None))))
     taken = {name for _ in range(8) for name in names(take(store, slots=9))}
     assert taken == set(sessions)
     store.hand_back(back(sessions[0]))

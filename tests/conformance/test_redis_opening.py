@@ -121,12 +121,15 @@ def test_a_store_of_a_newer_format_is_refused(server: RedisServer) -> None:
     assert server.client().hget("pd:{0}:meta", "format") == b"%d" % newer
 
 
-def test_a_store_of_an_older_format_is_raised_on_every_shard_and_goes_on(server: RedisServer) -> None:
-    """An older release must not work on it any more: it would leave joins and pages behind."""
+@pytest.mark.parametrize("older", range(1, opening.FORMAT))
+def test_a_store_of_an_older_format_is_raised_on_every_shard_and_goes_on(
+    server: RedisServer, older: int
+) -> None:
+    """An older release must not work on it any more: it would leave behind what it does not know."""
     RedisStore(server.url(), shards=3).close()
     metas = [f"pd:{{{shard}}}:meta" for shard in range(3)]
     for meta in metas:
-        server.client().hset(meta, "format", 1)
+        server.client().hset(meta, "format", older)
     store = RedisStore(server.url())
     assert [server.client().hget(meta, "format") for meta in metas] == [b"%d" % opening.FORMAT] * 3
     assert store.shards == 3

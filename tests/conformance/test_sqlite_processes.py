@@ -14,7 +14,10 @@ import pytest
 
 from passdown.broker.stores.queries import FindSessions
 from passdown.broker.stores.sqlite import SqliteStore
+from passdown.contracts.errors import Conflict
 from tests.conformance.building import done, events_of, step
+from tests.conformance.suite_drafts import write
+from tests.conformance.suite_tickets import offered
 from tests.soaking import scaled
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +74,9 @@ def test_two_processes_see_each_others_writes(start: Start, path: Path) -> None:
     done(store, step("s0-parent"))
     assert said(start("one", "s0-child")) == [1]
     assert store.load("s0-child").version == 1
+    assert offered(store, "leads") == ["s0-child/1"]
+    with pytest.raises(Conflict):
+        write(store, b"anew", session="s0-child", expected=0)
     done(store, step("s0-child", 1))
     store.close()
 

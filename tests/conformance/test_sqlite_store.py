@@ -9,9 +9,16 @@ from passdown.broker.stores.base import Store
 from passdown.broker.stores.sqlite import SqliteStore
 from tests.conformance.building import Clock
 from tests.conformance.store_suite import StoreSuite
+from tests.conformance.suite_drafts import DraftSuite
+from tests.conformance.suite_records import RecordSuite
+from tests.conformance.suite_tickets import TicketSuite
 
 
-class TestOnAFile(StoreSuite):
+class OnSqlite(StoreSuite, TicketSuite, DraftSuite, RecordSuite):
+    """All of it, and what stands beside sessions."""
+
+
+class TestOnAFile(OnSqlite):
     @pytest.fixture
     def connect(self, clock: Clock, tmp_path: Path) -> Iterator[Callable[[], Store]]:
         stores: list[SqliteStore] = []
@@ -25,7 +32,7 @@ class TestOnAFile(StoreSuite):
             store.close()
 
 
-class TestInMemory(StoreSuite):
+class TestInMemory(OnSqlite):
     @pytest.fixture
     def connect(self, clock: Clock) -> Iterator[Callable[[], Store]]:
         store = SqliteStore(":memory:", clock=clock)

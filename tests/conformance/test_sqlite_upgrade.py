@@ -2,7 +2,7 @@
 
 In it are a session that is done (key ``done``), one with a person (``with-a-person``), one that is queued
 (``queued``), a message in quarantine and a count; from format 2 on also what is left of one that was removed
-(``removed``).
+(``removed``), from format 3 on a branch that fans out itself (``s0-fan``) and a page.
 """
 
 import sqlite3
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from passdown.agents import Done, agent
 from passdown.agents.options import Options
@@ -25,15 +26,22 @@ from passdown.broker.stores.queries import (
     Beside,
     FindBeside,
     FindEnded,
+    FindLanes,
     FindQuarantine,
+    FindTickets,
     QuarantineRow,
     SessionRow,
+    TicketRow,
 )
 from passdown.broker.stores.sqlite import SqliteStore, removal, schema
 from passdown.contracts.codec import encode
 from passdown.contracts.ids import session_id
 from tests.conformance.building import Clock, ask, done, step
-from tests.conformance.joining import branch, fan_out, keep, page, put, standing, wake
+from tests.conformance.joining import branch, fan_out, keep, page, put, rows, standing, wake
+from tests.conformance.suite_drafts import draft, write
+from tests.conformance.suite_records import names, rec
+from tests.conformance.suite_records import write as write_records
+from tests.conformance.suite_tickets import rows_of
 
 RELEASED = sorted(Path(__file__).with_name("released").glob("sqlite-format-*.sql"))
 
@@ -128,6 +136,43 @@ def test_a_session_that_is_old_may_fan_out(broker: Broker) -> None:
     assert {row.session_id for row in broker.sessions()} == before
     keep(store, 0, b"[1]", session=parent)
     assert page(store, 0, session=parent) == b"[1]"
+
+
+def test_old_tickets_are_on_offer_once_their_session_says_so(broker: Broker) -> None:
+    store = broker.app.store
+    (old,) = cast("list[TicketRow]", store.find(FindTickets()))
+    session = broker.session("with-a-person")
+    assert old == TicketRow(
+        session_id=session.id,
+        ticket_no=1,
+        version=1,
+        kind="escalation",
+        queue="operators",
+        why="too hard",
+        opened_at=old.opened_at,
+    )
+    assert store.find(FindTickets(session_id=session.id, queue="operators")) == [old]
+    assert store.find(FindLanes()) == store.find(FindTickets(holder="user:ann")) == []
+    offered = replace(old, version=2, lane="leads", order="1", excluded=["user:bob"])
+    done(store, step(session.id, store.load(session.id).version, tickets=[offered]))
+    assert rows_of(store, "leads") == store.find(FindTickets()) == [offered]
+
+
+def test_drafts_and_records_lie_beside_what_is_old(broker: Broker) -> None:
+    store, old = broker.app.store, broker.session("with-a-person").id
+    write(store, b"so far", session=old, expected=0)
+    write_records(store, rec("t1"))
+    kept = draft(store, session=old)
+    assert kept is not None
+    assert (kept.version, kept.body, names(store)) == (1, b"so far", ["t1"])
+
+
+def test_joins_and_pages_of_before_are_kept(tmp_path: Path) -> None:
+    store = SqliteStore(made_of(RELEASED[2], tmp_path), clock=Clock())
+    assert standing(store, "s0-fan.j-1") == (1, 0, {"done": 1}, None)
+    assert [row.session_id for row in rows(store, join="s0-fan.j-1")] == ["s0-b7"]
+    assert page(store, 0, session=session_id("queued")) == b"[1]"
+    store.close()
 
 
 def test_what_an_old_store_is_brought_and_never_opens_is_forgotten(path: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from passdown.broker.stores.base import Committed
+from passdown.broker.stores.records import Draft
 from passdown.broker.stores.sqlite import SqliteStore
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.writer import Writer
-from passdown.contracts.errors import ContractError, Unavailable
+from passdown.contracts.errors import Conflict, ContractError, Unavailable
 from tests.conformance.building import do, done, step
 
 
@@ -105,6 +106,23 @@ def test_a_commit_that_cannot_be_written_falls_alone(store: SqliteStore, writer:
         assert isinstance(one.result()[0], Committed)
         assert isinstance(two.result()[0], Committed)
     assert [store.load(name).version for name in ("s0-a", "s0-poison", "s0-b")] == [1, 0, 1]
+
+
+def test_a_put_that_is_refused_falls_alone_and_nobody_else_is_written_again(
+    store: SqliteStore, writer: Writer
+) -> None:
+    done(store, step("s0-a"))
+    draft = Draft(session_id="s0-a", ticket_no=1, by="user:ann", body=b"one", expected=7)
+    commits = transactions(store)
+    with ThreadPoolExecutor(3) as pool:
+        with Held(writer) as held:
+            refused = pool.submit(store.put, draft)
+            steps = [pool.submit(do, store, step(name)) for name in ("s0-b", "s0-c")]
+            held.until_waiting(3)
+        with pytest.raises(Conflict):
+            refused.result()
+        assert all(isinstance(future.result()[0], Committed) for future in steps)
+    assert len(commits) == 2  # the one that held the lead, and all the others
 
 
 def test_a_leader_that_is_interrupted_leaves_nobody_waiting(store: SqliteStore, writer: Writer) -> None:

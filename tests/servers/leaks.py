@@ -9,19 +9,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from passdown.broker.stores.redis.keys import FAMILIES, PREFIX, family_of, shard_of
+from passdown.broker.stores.redis.keys import FAMILIES, PREFIX, Keys, family_of, shard_of
 from passdown.contracts.ids import session_of
 
 #: Sorted sets whose members stand for tombstones, and those for anything but a session that there is: members of
 #: `restarted` and `unopened` go after a while, whatever became of the session.
 OF_TOMBSTONES = {"forget"}
-OF_OTHERS = {"roles", "restarted", "unopened"}
+OF_OTHERS = {"roles", "restarted", "unopened", "record-names"}
 #: Keys of a session that may come before it, for as long as it stands among the `unopened`.
 BEFORE_SESSIONS = {"pages"}
 #: The members of all others each stand for something of a session.
 OF_SESSIONS = {family.name for family in FAMILIES if family.type == "zset"} - OF_TOMBSTONES - OF_OTHERS
 
-# A member names its session at its end, or before the first zero byte.
+# A member names its session at its end, or before or between zero bytes.
 _SESSION = re.compile(rb"s[0-9]+-[A-Za-z0-9_-]+")
 
 
@@ -69,6 +69,8 @@ class Look:
             yield from self._faults_of_session(prefix, tag, session_id, family.name)
         if family.name == "join":
             yield from self._faults_of_join(prefix, tag, what.partition(":")[2])
+        if family.name in ("lane", "lanes"):
+            yield from self._faults_of_lanes(key, Keys(int(tag), prefix))
         if family.name in OF_SESSIONS | OF_TOMBSTONES:
             yield from self._strangers(key, f"{prefix}:{{{tag}}}:", family.name)
 
@@ -90,6 +92,16 @@ class Look:
         if named.count(join_id.encode()) != 1:
             yield "its session names it not once"
 
+    def _faults_of_lanes(self, key: str, keys: Keys) -> Iterator[str]:
+        lanes = {keys.lane(lane.decode()): lane for lane in self.client.smembers(keys.lanes)}
+        if key != keys.lanes:
+            if key not in lanes:
+                yield "no lane is called so"
+            return
+        for name, lane in lanes.items():
+            if name not in self.keys:
+                yield f"its lane {lane!r} is empty"
+
     def _strangers(self, key: str, base: str, family: str) -> Iterator[str]:
         """Yield the members that stand for sessions, or tombstones, which do not exist."""
         known = set(self.client.hkeys(f"{base}gone")) if family in OF_TOMBSTONES else self.sessions[base]
@@ -105,8 +117,7 @@ def leaks(client: Any) -> list[str]:
 
 def _named(member: bytes) -> Iterator[bytes]:
     """Yield what may be the id of the session that a member names."""
-    first = member.partition(b"\0")[0]
-    yield first
+    yield from member.split(b"\0")
     for found in _SESSION.finditer(member):
         if found.end() == len(member):
             yield found[0]

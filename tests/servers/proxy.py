@@ -187,13 +187,13 @@ class _Link:
         self.client: asyncio.Transport | None = None
         self.server: asyncio.Transport | None = None
         self._replies = proxy.replies(proxy.loses)
+        self._early: list[bytes] = []
         self._held: deque[tuple[bytes, bool]] = deque()
         self._connecting: asyncio.Task[None] | None = None
 
     def opened(self, client: asyncio.Transport) -> None:
         self.client = client
         self.proxy.accepted(self)
-        client.pause_reading()
         self._connecting = asyncio.get_running_loop().create_task(self._connect(client))
 
     async def _connect(self, client: asyncio.Transport) -> None:
@@ -204,11 +204,22 @@ class _Link:
             return
         if client.is_closing():
             self.reset()
-        else:
-            client.resume_reading()
+
+    def reached(self, server: asyncio.Transport) -> None:
+        """Pass on what the client has said before there was anybody to hear it.
+
+        (A transport that is paused as soon as it is made reads all the same, up to Python 3.11.2.)
+        """
+        self.server = server
+        early, self._early = self._early, []
+        for data in early:
+            self.from_client(data)
 
     def from_client(self, data: bytes) -> None:
-        if self.silent or self.server is None:
+        if self.silent:
+            return
+        if self.server is None:
+            self._early.append(data)
             return
         self._replies.sent(data)
         self.server.write(data)
@@ -283,7 +294,7 @@ class _Client(_End):
 
 class _Server(_End):
     def _made(self, transport: asyncio.Transport) -> None:
-        self._link.server = transport
+        self._link.reached(transport)
 
     def data_received(self, data: bytes) -> None:
         self._link.from_server(data)

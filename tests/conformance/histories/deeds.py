@@ -10,6 +10,7 @@ from passdown.contracts import events as ev
 from passdown.contracts.errors import PassdownError, Unavailable
 from passdown.contracts.replies import Accepted
 from passdown.contracts.returns import Fence
+from passdown.contracts.ticket_events import Resolution
 from tests.conformance.histories.ends import output
 from tests.conformance.histories.event_rules import FENCED_CAP
 from tests.conformance.histories.jobs import BULK
@@ -74,14 +75,20 @@ def resolve(world: World, which: int, ticket: int, by: str, *, honest: bool, cho
         resolution == "done"
     ):
         world.outside.lied.add(chosen.about)
-    body = cmd.Resolve(ticket_no=chosen.ticket_no, resolution=resolution, value=value, note="as seen")
+    body = cmd.Resolve(
+        ticket_no=chosen.ticket_no,
+        version=chosen.version,
+        resolution=resolution,
+        value=value,
+        note="as seen",
+    )
     outcome = world.act(state.session_id, body, by)
     if not isinstance(outcome, PassdownError):
         open_still = after(world, state.session_id).ticket(chosen.ticket_no)
         assert open_still is None, "rule 8: a ticket was resolved, and stays open"
 
 
-def _value(world: World, state: State, about: str, resolution: ev.Resolution, *, honest: bool) -> Any:
+def _value(world: World, state: State, about: str, resolution: Resolution, *, honest: bool) -> Any:
     match resolution:
         case "answer":
             asked = [one.id for one in state.questions if not one.answered]

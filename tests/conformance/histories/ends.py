@@ -8,6 +8,7 @@ from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.errors import PassdownError
 from passdown.contracts.plans import Stage
+from passdown.contracts.ticket_events import Resolution
 from tests.conformance.histories.jobs import HONEST
 from tests.conformance.histories.markers import marked
 from tests.conformance.histories.plans import NEWS
@@ -105,15 +106,17 @@ def decide(world: World, state: State, ticket: Ticket) -> None:
         raise AssertionError(f"rule 8: nobody can resolve ticket {ticket}: {said}")
 
 
-def _tries(world: World, followed: Followed, state: State, ticket: Ticket) -> list[tuple[ev.Resolution, Any]]:
+def _tries(world: World, followed: Followed, state: State, ticket: Ticket) -> list[tuple[Resolution, Any]]:
     match ticket.kind:
         case "effect":
             done = world.outside.applied(ticket.about) > 0
             if done:
                 return [("done", world.outside.result(ticket.about))]
             return [("not-done", None)]
-        case "approval":
+        case "approval" | "permission":
             return [("approve", None)]
+        case "unmet":
+            return [("approve", None)] if ticket.ticket_no % 2 else [("deny", None)]
         case "question":
             asked = {
                 one.id: 3 for one in state.questions if str(one.attempt) == ticket.about and not one.answered

@@ -1,7 +1,7 @@
 """Deliberate breakages of the product. The histories must find each one; `test_mutants.py` holds them to it."""
 
 from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -9,7 +9,17 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from passdown.broker import commits
-from passdown.broker.core import claims, decide, effects, evolve, packing, people, returning, settling
+from passdown.broker.core import (
+    claims,
+    decide,
+    effects,
+    evolve,
+    holding,
+    packing,
+    people,
+    returning,
+    settling,
+)
 from passdown.broker.core.parts import Effect
 from passdown.broker.core.state import State
 from passdown.broker.stores.base import Commit
@@ -153,7 +163,10 @@ def _self_approval() -> AbstractContextManager[Any]:
     def four_eyes(draft: Any, ticket: Any) -> Any:
         return draft.state.effect(ticket.about)
 
-    return _swap(people, "_four_eyes", four_eyes)
+    both = ExitStack()
+    both.enter_context(_swap(people, "_four_eyes", four_eyes))
+    both.enter_context(_swap(holding, "why_not", _says("")))
+    return both
 
 
 def _any_action_approved() -> AbstractContextManager[Any]:

@@ -6,8 +6,8 @@ from passdown.broker.core.join import FINAL
 from passdown.broker.core.parts import Ticket
 from passdown.broker.core.state import State
 from passdown.contracts import commands as cmd
-from passdown.contracts import events as ev
 from passdown.contracts.errors import PassdownError, Unavailable
+from passdown.contracts.ticket_events import Resolution
 from tests.conformance.trees.work import all_rows
 from tests.conformance.trees.world import World, pick
 
@@ -24,7 +24,7 @@ def answer(world: World, state: State) -> None:
 
 
 def resolve(
-    world: World, state: State, ticket: Ticket, resolution: ev.Resolution, which: int
+    world: World, state: State, ticket: Ticket, resolution: Resolution, which: int
 ) -> PassdownError | None:
     """Decide a ticket; `which` says which branch, or which stage."""
     if resolution in ("done", "not-done") and bool(world.outside[ticket.about]) != (resolution == "done"):
@@ -39,7 +39,7 @@ def resolve(
     return world.act(state.session_id, body, DAN, which)
 
 
-def _value(world: World, state: State, ticket: Ticket, resolution: ev.Resolution, which: int) -> Any:
+def _value(world: World, state: State, ticket: Ticket, resolution: Resolution, which: int) -> Any:
     match resolution:
         case "answer":
             return {
@@ -82,7 +82,7 @@ def attend(world: World, state: State, round_: int) -> None:
             world.wrong.append(f"rule 8: nobody can resolve {ticket} of {state.session_id}: {said}")
 
 
-def _tries(world: World, ticket: Ticket, round_: int) -> list[ev.Resolution]:
+def _tries(world: World, ticket: Ticket, round_: int) -> list[Resolution]:
     if ticket.kind == "effect":
         return ["done" if world.outside[ticket.about] else "not-done"]
     if round_ > LATE_ROUND:
@@ -91,7 +91,7 @@ def _tries(world: World, ticket: Ticket, round_: int) -> list[ev.Resolution]:
         case "question":
             return ["answer"]
         case "conflict" | "short":
-            ways: list[list[ev.Resolution]] = [["send-back"], ["choose"], ["merge"], ["complete"]]
+            ways: list[list[Resolution]] = [["send-back"], ["choose"], ["merge"], ["complete"]]
             first = pick(ways, ticket.ticket_no + round_)
             return [*(one for one in first if one in ticket.actions), "complete", "cancel"]
         case _:

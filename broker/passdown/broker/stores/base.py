@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from passdown.broker.stores.joining import JoinPut, JoinRow, JoinSeen, Page
 from passdown.broker.stores.queries import Found, Query, SessionRow, TicketRow
+from passdown.broker.stores.records import Draft, Records
 from passdown.contracts.codec import Record
 from passdown.contracts.commands import DueKind
 from passdown.contracts.plans import PlanRef
@@ -311,7 +312,7 @@ class Remove(Record, frozen=True, kw_only=True, tag=True):
     keep_ms: int
 
 
-Put = Documents | Quarantine | Count | Drop | Told | Remove | JoinSeen | Page
+Put = Documents | Quarantine | Count | Drop | Told | Remove | JoinSeen | Page | Draft | Records
 
 #: Of what was refused so much is kept for inspection; the oldest goes first.
 MOST_QUARANTINED = 10_000
@@ -363,7 +364,7 @@ class Store(Protocol):
         ...
 
     def put(self, what: Put) -> None:
-        """Register documents, keep or forget what was refused, count something, or settle what was told and removed."""
+        """Keep what stands beside sessions and their logs; each says what it is, and what it raises."""
         ...
 
     def close(self) -> None:

@@ -22,7 +22,12 @@ class SessionRow(Record, frozen=True, kw_only=True):
 
 
 class TicketRow(Record, frozen=True, kw_only=True):
-    """What tickets are found by; only open ones have a row."""
+    """What tickets are found by; only open ones have a row.
+
+    A ticket that may be claimed is on offer in a ``lane``, sorted there by the text ``order``: all that who may take it
+    depends on, but for ``excluded``, stands in the name of its lane. One that is held or snoozed is in none (empty).
+    The store knows nothing of what either means. Times are store milliseconds.
+    """
 
     session_id: str
     ticket_no: int
@@ -32,6 +37,17 @@ class TicketRow(Record, frozen=True, kw_only=True):
     why: str
     about: str = ""
     opened_at: int
+    priority: int = 0
+    due_at: int | None = None
+    holder: str = ""
+    #: Until when it is held, or snoozed.
+    until: int | None = None
+    level: int = 0
+    #: How often a claim of it lapsed.
+    lapses: int = 0
+    excluded: list[str] = []
+    lane: str = ""
+    order: str = ""
 
 
 class FindSessions(Record, frozen=True, kw_only=True, tag=True):
@@ -55,11 +71,55 @@ class FindEnded(Record, frozen=True, kw_only=True, tag=True):
 
 
 class FindTickets(Record, frozen=True, kw_only=True, tag=True):
-    """Open tickets, oldest first. Answers list[TicketRow]."""
+    """Open tickets, oldest first; all that is named must hold. Answers list[TicketRow]."""
 
     queue: str | None = None
     session_id: str | None = None
+    holder: str | None = None
     limit: int = 50
+
+
+class FindLanes(Record, frozen=True, kw_only=True, tag=True):
+    """The lanes in which a ticket is on offer, in no order. Answers list[LaneRow].
+
+    However many tickets there are, this takes a time that depends on the number of lanes; with ``counted`` it may not.
+    """
+
+    counted: bool = False
+
+
+class FindOffered(Record, frozen=True, kw_only=True, tag=True):
+    """Tickets on offer in any of ``lanes``, sorted by ``order`` (then session and number). Answers list[TicketRow].
+
+    Only those whose ``order`` is greater than ``after``. In a time that does not depend on how many tickets there are.
+    """
+
+    lanes: list[str]
+    after: str = ""
+    limit: int = 50
+
+
+class FindDraft(Record, frozen=True, kw_only=True, tag=True):
+    """What one person has written about a ticket so far. Answers DraftRow, or None."""
+
+    session_id: str
+    ticket_no: int
+    by: str
+
+
+class FindRecord(Record, frozen=True, kw_only=True, tag=True):
+    """A record by its name. Answers RecordRow, or None."""
+
+    kind: str
+    name: str
+
+
+class FindRecords(Record, frozen=True, kw_only=True, tag=True):
+    """Records of a kind by name (in the order of their UTF-8 bytes), those after ``after``. Answers list[RecordRow]."""
+
+    kind: str
+    after: str = ""
+    limit: int = 100
 
 
 class FindQueues(Record, frozen=True, kw_only=True, tag=True):
@@ -144,6 +204,30 @@ class RowOfJoin(Record, frozen=True, kw_only=True):
     about: bytes
 
 
+class LaneRow(Record, frozen=True, kw_only=True):
+    """A lane; ``waiting`` tickets are on offer in it (0 where they were not counted)."""
+
+    lane: str
+    waiting: int = 0
+
+
+class DraftRow(Record, frozen=True, kw_only=True):
+    """A draft as it was last kept, ``at`` the store's time; ``version`` counts from 1."""
+
+    version: int
+    at: int
+    body: bytes
+
+
+class RecordRow(Record, frozen=True, kw_only=True):
+    """A record; ``version`` counts its changes, from 1."""
+
+    kind: str
+    name: str
+    version: int
+    body: bytes
+
+
 class QueueRow(Record, frozen=True, kw_only=True):
     """One role queue: ``ready`` may be taken, ``reserved`` is taken but not claimed, ``running`` is claimed."""
 
@@ -184,6 +268,11 @@ Query = (
     FindSessions
     | FindEnded
     | FindTickets
+    | FindLanes
+    | FindOffered
+    | FindDraft
+    | FindRecord
+    | FindRecords
     | FindQueues
     | FindCatalog
     | FindDocument
@@ -197,6 +286,10 @@ Query = (
 Found = (
     list[SessionRow]
     | list[TicketRow]
+    | list[LaneRow]
+    | list[RecordRow]
+    | DraftRow
+    | RecordRow
     | list[QueueRow]
     | list[QuarantineRow]
     | list[RowOfJoin]

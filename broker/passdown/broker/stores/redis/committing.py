@@ -10,7 +10,6 @@ from passdown.broker.stores.redis.joins import joins_of
 from passdown.broker.stores.redis.keys import shard_of
 from passdown.broker.stores.redis.packed import (
     as_it_is,
-    filed_under,
     index_of,
     last_event,
     pack_row,
@@ -197,10 +196,12 @@ def _tickets(commit: Commit) -> Any:
     if commit.tickets is None:
         return False
     _bound("tickets", commit.tickets)
-    return [
-        (row.ticket_no, filed_under("queue", row.queue).hex(), row.opened_at, pack_ticket(row))
-        for row in commit.tickets
-    ]
+    for row in commit.tickets:
+        if "\0" in row.order:
+            raise ContractError(
+                "commit", f"the order {row.order!r} of ticket {row.ticket_no} has a zero byte"
+            )
+    return [pack_ticket(row) for row in commit.tickets]
 
 
 def _bound(what: str, items: Any) -> None:

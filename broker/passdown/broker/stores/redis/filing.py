@@ -1,4 +1,4 @@
-"""Writing what belongs to no session's commit: documents, refused messages, counts, pages, what was told, removal.
+"""Writing what belongs to no session's commit: documents, messages, counts, pages, drafts, records, removal.
 
 Documents, names and refused messages live on the first shard. The other shards only know the catalog's version,
 for a commit compares with it on its session's own shard. Whoever registers writes the first shard, then the others;
@@ -11,7 +11,8 @@ from typing import assert_never
 from passdown.broker.stores import base
 from passdown.broker.stores.base import Count, Documents, Drop, Put, Quarantine, Remove, Told
 from passdown.broker.stores.joining import JoinSeen, Page
-from passdown.broker.stores.redis import joins, scripts
+from passdown.broker.stores.records import Draft, Records
+from passdown.broker.stores.redis import joins, records, scripts, tickets
 from passdown.broker.stores.redis.packed import squeeze
 from passdown.broker.stores.redis.shards import Shards
 from passdown.contracts.codec import encode
@@ -27,11 +28,8 @@ def put(shards: Shards, what: Put) -> None:
     match what:
         case Documents():
             _register(shards, what)
-        case Quarantine():
-            about = (what.source, what.reason, base.MOST_QUARANTINED)
-            shards.call(scripts.QUARANTINE, 0, about, [squeeze(what.body)])
-        case Drop():
-            shards.ask([("XDEL", shards.keys[0].quarantine, f"{what.id}-0")])
+        case Quarantine() | Drop():
+            _refused(shards, what)
         case Count():
             shards.call(scripts.COUNT, shards.home(what.session_id), (what.session_id, what.name))
         case Told():
@@ -42,8 +40,21 @@ def put(shards: Shards, what: Put) -> None:
             shards.call(scripts.JOIN_SEEN, shards.home(what.join_id), (what.join_id, what.version))
         case Page():
             joins.keep_page(shards, what)
+        case Draft():
+            tickets.keep_draft(shards, what)
+        case Records():
+            records.put(shards, what)
         case _:
             assert_never(what)
+
+
+def _refused(shards: Shards, what: Quarantine | Drop) -> None:
+    """Keep what was refused, or forget one of it."""
+    if isinstance(what, Drop):
+        shards.ask([("XDEL", shards.keys[0].quarantine, f"{what.id}-0")])
+        return
+    about = (what.source, what.reason, base.MOST_QUARANTINED)
+    shards.call(scripts.QUARANTINE, 0, about, [squeeze(what.body)])
 
 
 def _remove(shards: Shards, what: Remove) -> None:

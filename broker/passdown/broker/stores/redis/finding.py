@@ -9,20 +9,18 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple, assert_never, cast
 
-import msgspec
-
 from passdown.broker.core.state import A2A_STATE
 from passdown.broker.stores import base, queries
-from passdown.broker.stores.redis import joins, scripts
+from passdown.broker.stores.redis import joins, records, scripts, tickets
 from passdown.broker.stores.redis.keys import POSTPONED, RESERVED, Keys
 from passdown.broker.stores.redis.packed import (
     AT_WORK,
+    after_all,
     filed_status,
     filed_under,
     place_of,
     short_digest,
     unpack_row,
-    unpack_ticket,
     unsqueeze,
 )
 from passdown.broker.stores.redis.scripts import Command
@@ -30,14 +28,8 @@ from passdown.broker.stores.redis.shards import Shards
 
 #: In an index, before the session's id: six bytes of what it is found by, when it was opened (6), its number (5).
 _FILED, _PLACE = 6, 11
-#: The same of a ticket: twelve digits, when it was opened (6), its session's number (5), and its own (4).
-_FILED_TICKET, _NUMBER_OF_TICKET = 12, 4
 #: Names that are read at once where many of them may not fit.
 _LARGE_PAGE = 500
-#: What all open tickets are found by.
-_ALL_TICKETS = b"0" * _FILED_TICKET
-#: Number, what its queue is found by, when it was opened, row.
-_tickets = msgspec.msgpack.Decoder(list[tuple[int, str, int, str]])
 
 
 def load(shards: Shards, session_id: str, command_id: str, command_digest: str) -> base.Loaded:
@@ -72,18 +64,18 @@ def find(shards: Shards, query: queries.Query) -> queries.Found:
             return _sessions(shards, query)
         case queries.FindEnded():
             return _ended(shards, query, now(shards))
-        case queries.FindTickets():
-            return _find_tickets(shards, query)
+        case queries.FindTickets() | queries.FindLanes() | queries.FindOffered() | queries.FindDraft():
+            return tickets.find(shards, query)
+        case queries.FindRecord() | queries.FindRecords():
+            return records.find(shards, query)
         case queries.FindQueues():
             return _queues(shards, now(shards))
-        case queries.FindCatalog() | queries.FindDocument():
-            return _registered(shards, query)
+        case queries.FindCatalog() | queries.FindDocument() | queries.FindQuarantine():
+            return _on_first_shard(shards, query)
         case queries.FindPack():
             return _pack(shards, query)
         case queries.FindBeside():
             return _beside(shards, query.session_id)
-        case queries.FindQuarantine():
-            return _quarantined(shards, query)
         case queries.FindJoin() | queries.FindRows() | queries.FindPage():
             return joins.find(shards, query)
         case _:
@@ -144,7 +136,7 @@ def _not_empty(shards: Shards, filed: list[bytes]) -> list[_Source]:
     sources = [_Source(shard, one) for shard in range(len(shards.keys)) for one in filed]
     firsts = shards.ask(
         [
-            ("ZRANGEBYLEX", shards.keys[shard].index, b"[" + one, b"(" + _after(one), "LIMIT", 0, 1)
+            ("ZRANGEBYLEX", shards.keys[shard].index, b"[" + one, b"(" + after_all(one), "LIMIT", 0, 1)
             for shard, one in sources
         ]
     )
@@ -172,11 +164,11 @@ def _down(
 ) -> Iterator[tuple[bytes, int, bytes]]:
     """Yield (place, shard, session id) of one index, page by page, from below `before`."""
     keys, filed = shards.keys[source.shard], source.filed
-    top = b"(" + _after(filed)
+    top = b"(" + after_all(filed)
     if before is not None:
         place, shard = before
         # Of one place the shards follow each other.
-        top = b"(" + filed + (_after(place) if source.shard < shard else place)
+        top = b"(" + filed + (after_all(place) if source.shard < shard else place)
     while True:
         (members,) = shards.ask([("ZREVRANGEBYLEX", keys.index, top, b"[" + filed, "LIMIT", 0, page)])
         for member in members:
@@ -185,12 +177,6 @@ def _down(
         if len(members) < page:
             return
         top = b"(" + members[-1]
-
-
-def _after(prefix: bytes) -> bytes:
-    """Return what comes right after everything that begins with `prefix`."""
-    shortened = prefix.rstrip(b"\xff")
-    return shortened[:-1] + bytes([shortened[-1] + 1]) if shortened else b"\xff" * (len(prefix) + 64)
 
 
 def _rows(shards: Shards, names: Iterable[tuple[int, str]]) -> list[queries.SessionRow]:
@@ -230,47 +216,6 @@ def _pairs(found: list[Any]) -> list[tuple[bytes, Any]]:
     if found and isinstance(found[0], list):
         return [(pair[0], pair[1]) for pair in found]
     return list(zip(found[::2], found[1::2], strict=True))
-
-
-# -- tickets -----------------------------------------------------------------------------------------------
-
-
-def _find_tickets(shards: Shards, query: queries.FindTickets) -> list[queries.TicketRow]:
-    """Oldest first."""
-    if query.session_id is not None:
-        rows = _tickets_of(shards, [(shards.home(query.session_id), query.session_id)])
-        rows = [row for row in rows if query.queue in (None, row.queue)]
-        return sorted(rows, key=lambda row: (row.opened_at, row.ticket_no))[: query.limit]
-    filed = _ALL_TICKETS if query.queue is None else filed_under("queue", query.queue).hex().encode()
-    top = b"(" + _after(filed)
-    commands = [
-        ("ZRANGEBYLEX", keys.tickets, b"[" + filed, top, "LIMIT", 0, query.limit) for keys in shards.keys
-    ]
-    places: list[tuple[bytes, int, str]] = []
-    for shard, members in enumerate(shards.ask(commands)):
-        start = _FILED_TICKET + _PLACE + _NUMBER_OF_TICKET
-        places += [(member[_FILED_TICKET:start], shard, member[start:].decode()) for member in members]
-    places.sort(key=lambda one: one[:2])
-    del places[query.limit :]
-    rows_of = {
-        (row.session_id, row.ticket_no): row
-        for row in _tickets_of(shards, dict.fromkeys((shard, name) for _, shard, name in places))
-    }
-    named = [(name, int.from_bytes(place[_PLACE:])) for place, _, name in places]
-    return [rows_of[one] for one in named if one in rows_of]
-
-
-def _tickets_of(shards: Shards, names: Iterable[tuple[int, str]]) -> list[queries.TicketRow]:
-    wanted = list(names)
-    if not wanted:
-        return []
-    found = shards.ask([("HGET", shards.keys[shard].session(name), "t") for shard, name in wanted])
-    return [
-        unpack_ticket(name, ticket_no, row)
-        for (_, name), packed in zip(wanted, found, strict=True)
-        if packed is not None
-        for ticket_no, _, _, row in _tickets.decode(packed)
-    ]
 
 
 # -- the rest ----------------------------------------------------------------------------------------------
@@ -325,9 +270,13 @@ def _looks(keys: Keys, role: str, now: int) -> tuple[Command, ...]:
     )
 
 
-def _registered(shards: Shards, query: queries.FindCatalog | queries.FindDocument) -> queries.Found:
+def _on_first_shard(
+    shards: Shards, query: queries.FindCatalog | queries.FindDocument | queries.FindQuarantine
+) -> queries.Found:
     if isinstance(query, queries.FindCatalog):
         return _catalog(shards)
+    if isinstance(query, queries.FindQuarantine):
+        return _quarantined(shards, query)
     (kept,) = shards.ask([("HGET", shards.keys[0].documents, query.digest)])
     return None if kept is None else unsqueeze(kept)
 

@@ -6,6 +6,7 @@ store's prefix, the number is the shard's. No key has a time to live: under ``no
 vanish by itself; `due` and `Remove` clear away what nobody needs any more.
 """
 
+import hashlib
 import re
 from typing import NamedTuple
 
@@ -83,7 +84,11 @@ FAMILIES = (
         "",
         "four members for each session that is no branch (status, plan, task, its name), until `Remove`",
     ),
-    Family("tickets", "zset", "", "two members for each open ticket"),
+    Family(
+        "tickets", "zset", "", "two members for each open ticket, and a third one while somebody holds it"
+    ),
+    Family("lane", "zset", "lane", "one member for each ticket on offer in it; gone when there is none"),
+    Family("lanes", "set", "", "one member for each lane with a ticket on offer"),
     Family(
         "ended",
         "zset",
@@ -114,6 +119,14 @@ FAMILIES = (
         "one member for each session of which a page came before it, for PAGES_WAIT_MS after the last; then `due`"
         " forgets the pages, unless the session is there",
     ),
+    Family(
+        "drafts",
+        "hash",
+        "session id",
+        "one field for each person who has written about one of its tickets, until `Remove`",
+    ),
+    Family("records", "hash", "kind", "shard 0 only; one field for each record, until it is removed"),
+    Family("record-names", "zset", "kind", "shard 0 only; one member for each of these"),
     Family("gone", "hash", "", "one field for each session that was removed, for as long as `Remove` said"),
     Family("forget", "zset", "", "one member for each field of `gone`"),
 )
@@ -142,6 +155,7 @@ class Keys:
         self.tell = f"{self.base}tell"
         self.index = f"{self.base}index"
         self.tickets = f"{self.base}tickets"
+        self.lanes = f"{self.base}lanes"
         self.ended = f"{self.base}ended"
         self.unopened = f"{self.base}unopened"
         self.gone = f"{self.base}gone"
@@ -186,6 +200,23 @@ class Keys:
     def pages(self, session_id: str) -> str:
         """Pages of a session's lists, each by its number, a colon and the list's name."""
         return f"{self.base}pages:{session_id}"
+
+    def lane(self, lane: str) -> str:
+        """Tickets on offer, by order, session and number with zero bytes between; a lane's name may be long."""
+        short = hashlib.sha1(lane.encode(), usedforsecurity=False).hexdigest()
+        return f"{self.base}lane:{short}"
+
+    def drafts(self, session_id: str) -> str:
+        """What people have written about a session's tickets, each by the ticket's number, a colon and the person."""
+        return f"{self.base}drafts:{session_id}"
+
+    def records(self, kind: str) -> str:
+        """Records of a kind, each by its name."""
+        return f"{self.base}records:{kind}"
+
+    def record_names(self, kind: str) -> str:
+        """Their names, all of one score: in the order of their bytes."""
+        return f"{self.base}record-names:{kind}"
 
 
 def shard_of(session_id: str, shards: int) -> int | None:

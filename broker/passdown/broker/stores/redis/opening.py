@@ -12,8 +12,9 @@ from passdown.broker.stores.redis.wire import Wire
 from passdown.contracts.errors import ContractError
 
 #: How what is in the keys is written; a release that writes otherwise reads all up to its own, and raises it. 2 has joins
-#: and pages beside what 1 has, which an older release would leave behind.
-FORMAT = 2
+#: and pages beside what 1 has, 3 has lanes and holders of tickets, drafts, and records, all of which an older release would
+#: leave behind. A ticket that an older one wrote is in no lane until its session's tickets change.
+FORMAT = 3
 
 _log = structlog.get_logger("passdown.store")
 

@@ -135,10 +135,41 @@ def _filed_for_ever(plan: str, task_id: str, task_name: str) -> bytes:
 _Row = tuple[str, str, str, str, str, str, int, int]
 _row_encoder = msgspec.msgpack.Encoder()
 _row_decoder = msgspec.msgpack.Decoder(_Row)
-#: A TicketRow without its session and its number.
-_Ticket = tuple[int, str, str, str, str, int]
+
+
+class _Ticket(msgspec.Struct, array_like=True, frozen=True):
+    """What only the client reads of a ticket's row. Format 2 had those without a default."""
+
+    version: int
+    kind: str
+    queue: str
+    why: str
+    about: str
+    opened_at: int
+    priority: int = 0
+    due_at: int | None = None
+    holder: str = ""
+    until: int | None = None
+    level: int = 0
+    lapses: int = 0
+    excluded: list[str] = []
+
+
+class _KeptTicket(msgspec.Struct, array_like=True, frozen=True):
+    """A ticket as it stands in its session; see common.lua."""
+
+    ticket_no: int
+    of_queue: str
+    opened_at: int
+    row: str
+    of_holder: str = ""
+    lane: str = ""
+    order: str = ""
+
+
 _ticket_encoder = msgspec.json.Encoder()
 _ticket_decoder = msgspec.json.Decoder(_Ticket)
+_tickets_decoder = msgspec.msgpack.Decoder(list[_KeptTicket])
 
 
 def pack_row(row: SessionRow) -> bytes:
@@ -179,22 +210,33 @@ def place_of(head: bytes) -> bytes:
     return head[12:18] + head[7:12]
 
 
-def pack_ticket(row: TicketRow) -> str:
-    """Return what a ticket is shown by: text, for it stands in a list that the script packs."""
-    fields = (row.version, row.kind, row.queue, row.why, row.about, row.opened_at)
-    return _ticket_encoder.encode(fields).decode()
-
-
-def unpack_ticket(session_id: str, ticket_no: int, packed: str) -> TicketRow:
-    """Return what a ticket is shown by."""
-    version, kind, queue, why, about, opened_at = _ticket_decoder.decode(packed)
-    return TicketRow(
-        session_id=session_id,
-        ticket_no=ticket_no,
-        version=version,
-        kind=kind,
-        queue=queue,
-        why=why,
-        about=about,
-        opened_at=opened_at,
+def pack_ticket(row: TicketRow) -> tuple[int | str, ...]:
+    """Return a ticket as the script takes and keeps it; its row is text, for it stands in a list that the script packs."""
+    fields = _Ticket(**{name: getattr(row, name) for name in _Ticket.__struct_fields__})
+    return (
+        row.ticket_no,
+        filed_under("queue", row.queue).hex(),
+        row.opened_at,
+        _ticket_encoder.encode(fields).decode(),
+        filed_under("holder", row.holder).hex() if row.holder else "",
+        row.lane,
+        row.order,
     )
+
+
+def unpack_tickets(session_id: str, packed: bytes) -> list[TicketRow]:
+    """Return a session's open tickets."""
+    return [_ticket_row(session_id, kept) for kept in _tickets_decoder.decode(packed)]
+
+
+def _ticket_row(session_id: str, kept: _KeptTicket) -> TicketRow:
+    fields = msgspec.structs.asdict(_ticket_decoder.decode(kept.row))
+    return TicketRow(
+        session_id=session_id, ticket_no=kept.ticket_no, lane=kept.lane, order=kept.order, **fields
+    )
+
+
+def after_all(prefix: bytes) -> bytes:
+    """Return what comes right after everything that begins with `prefix`."""
+    shortened = prefix.rstrip(b"\xff")
+    return shortened[:-1] + bytes([shortened[-1] + 1]) if shortened else b"\xff" * (len(prefix) + 64)

@@ -49,6 +49,9 @@ TOLD = _read("told")
 REMOVE = _read("remove", "joins")
 JOIN_SEEN = _read("join_seen", "joins")
 PAGE = _read("page")
+DRAFT = _read("draft")
+RECORDS = _read("records")
+FIND_RECORDS = _read("find_records")
 OPEN = _read("open")
 RESTARTED = _read("restarted")
 
@@ -70,6 +73,9 @@ SCRIPTS = {
         REMOVE,
         JOIN_SEEN,
         PAGE,
+        DRAFT,
+        RECORDS,
+        FIND_RECORDS,
         OPEN,
         RESTARTED,
     )

@@ -171,7 +171,7 @@ class RedisStore:
         return finding.find(self._shards, query)
 
     def put(self, what: base.Put) -> None:
-        """Register documents, keep or forget what was refused, count something, or settle what was told and removed."""
+        """Keep, forget or settle what stands beside sessions and their logs."""
         filing.put(self._shards, what)
 
     def examine(self) -> Examination:

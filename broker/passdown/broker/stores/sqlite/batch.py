@@ -20,7 +20,7 @@ from passdown.broker.stores.base import (
     Stale,
 )
 from passdown.broker.stores.queries import TicketRow
-from passdown.broker.stores.sqlite import removal
+from passdown.broker.stores.sqlite import removal, tickets
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.bells import Bells
 from passdown.broker.stores.sqlite.depths import Depths
@@ -40,7 +40,7 @@ _WRITES = (
     sql.END_LEASE,
     sql.TURN_LEASE,
     sql.DROP_DUE,
-    sql.DROP_TICKET,
+    tickets.DROP,
     sql.OPEN_SESSION,
     sql.KEEP_STATUS,
     sql.MOVE_STATUS,
@@ -49,14 +49,13 @@ _WRITES = (
     sql.ENQUEUE,
     sql.BEGIN_LEASE,
     sql.PUT_DUE,
-    sql.PUT_TICKET,
+    tickets.CHANGE,
+    tickets.PUT,
     sql.TELL,
 )
 _TURNED = {"cancel": "cancelled", "tell": "told"}
 _NO_DUES = b"[]"
 _NO_PACK = (None, None, None, None)
-#: The columns of TICKETS_OF and PUT_TICKET, less the session's number.
-_TICKET_FIELDS = ("ticket_no", "version", "kind", "queue", "why", "about", "opened_at")
 
 
 class _Standing(NamedTuple):
@@ -274,14 +273,17 @@ class Batch:
     def _same_time(self, before: int, after: int) -> bool:
         return abs(before - after) <= SAME_MS or (before <= self.now and after <= self.now)
 
-    def _replace_tickets(self, n: int, tickets: list[TicketRow]) -> None:
-        before = {row[0]: row for row in self._cursor.execute(sql.TICKETS_OF, (n,))}
-        for ticket in tickets:
-            row = tuple(getattr(ticket, name) for name in _TICKET_FIELDS)
-            if before.pop(ticket.ticket_no, None) != row:
-                self._row(sql.PUT_TICKET, (n, *row))
+    def _replace_tickets(self, n: int, rows: list[TicketRow]) -> None:
+        before: dict[int, tickets.Columns] = {
+            columns[1]: columns for columns in self._cursor.execute(tickets.OF_SESSION, (n,))
+        }
+        for ticket in rows:
+            was = before.pop(ticket.ticket_no, None)
+            columns = tickets.columns_of(ticket)
+            if was != columns:
+                self._row(*tickets.written(n, was, columns))
         for ticket_no in before:
-            self._row(sql.DROP_TICKET, (n, ticket_no))
+            self._row(tickets.DROP, (n, ticket_no))
 
     def _ring(self, was: _Standing, commit: Commit, taking: str) -> list[str]:
         """Return the roles to ring for: one with a new pack, and one in which room was made for another."""

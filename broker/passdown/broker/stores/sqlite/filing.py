@@ -1,4 +1,4 @@
-"""Writing what belongs to no session's commit: documents, quarantined messages, counts, pages, what was told and seen, removal."""
+"""Writing what belongs to no session's commit: documents, quarantined messages, counts, pages, drafts, records, what was told and seen, removal."""
 
 import sqlite3
 from typing import assert_never
@@ -6,35 +6,46 @@ from typing import assert_never
 from passdown.broker.stores import base
 from passdown.broker.stores.base import Count, Documents, Drop, Put, Quarantine, Remove, Told
 from passdown.broker.stores.joining import JoinSeen, Page
-from passdown.broker.stores.sqlite import joins, removal
+from passdown.broker.stores.records import Draft, Records
+from passdown.broker.stores.sqlite import joins, records, removal
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.contracts.codec import encode
 
+#: What is never refused.
+_Kept = Documents | Quarantine | Count | Drop | Told | Remove | JoinSeen | Page
 
-def put(batch: Batch, what: Put) -> None:
-    """Keep what was brought."""
+
+def put(batch: Batch, what: Put) -> records.Refused | None:
+    """Keep what was brought; return why it was refused, where it was: then nothing of it is written."""
     db = batch.settled()
+    if isinstance(what, Draft | Records):
+        return records.put(db, what, batch.now)
+    _keep(db, what, batch.now)
+    return None
+
+
+def _keep(db: sqlite3.Connection, what: _Kept, now: int) -> None:
     match what:
         case Documents():
             _register(db, what)
         case Quarantine():
             db.execute(sql.NEXT_QUARANTINE)
-            db.execute(sql.ADD_QUARANTINE, (batch.now, what.source, what.reason, what.body))
+            db.execute(sql.ADD_QUARANTINE, (now, what.source, what.reason, what.body))
             db.execute(sql.BOUND_QUARANTINE, (base.MOST_QUARANTINED,))
         case Drop():
             db.execute(sql.DROP_QUARANTINE, (what.id,))
         case Count():
             db.execute(sql.COUNT, (what.session_id, what.name))
         case Told():
-            _told(db, what, batch.now)
+            _told(db, what, now)
         case Remove():
-            _remove(db, what, batch.now)
+            _remove(db, what, now)
         case JoinSeen():
             joins.seen(db, what)
         case Page():
             db.execute(sql.PUT_PAGE, (what.session_id, what.name, what.number, what.body))
-            db.execute(removal.NOTE_UNOPENED, (what.session_id, batch.now))
+            db.execute(removal.NOTE_UNOPENED, (what.session_id, now))
         case _:
             assert_never(what)
 

@@ -4,7 +4,7 @@ import sqlite3
 from typing import Any, assert_never
 
 from passdown.broker.stores import base, queries
-from passdown.broker.stores.sqlite import joins, removal
+from passdown.broker.stores.sqlite import joins, records, removal, tickets
 from passdown.broker.stores.sqlite import statements as sql
 from passdown.broker.stores.sqlite.packed import split_events
 
@@ -51,13 +51,12 @@ def events(db: sqlite3.Connection, session_id: str, after: int, limit: int) -> l
 def find(db: sqlite3.Connection, query: queries.Query, now: int) -> queries.Found:
     """Answer a query."""
     match query:
-        case queries.FindSessions():
-            return _sessions(db, query)
-        case queries.FindEnded():
-            rows = db.execute(removal.ENDED_SINCE, (now - query.older_ms, query.limit))
-            return [_session_row(row) for row in rows]
-        case queries.FindTickets():
-            return _tickets(db, query)
+        case queries.FindSessions() | queries.FindEnded():
+            return _sessions(db, query, now)
+        case queries.FindTickets() | queries.FindLanes() | queries.FindOffered():
+            return tickets.find(db, query)
+        case queries.FindDraft() | queries.FindRecord() | queries.FindRecords():
+            return records.find(db, query)
         case queries.FindQueues():
             return _queues(db, now)
         case queries.FindCatalog():
@@ -74,7 +73,16 @@ def find(db: sqlite3.Connection, query: queries.Query, now: int) -> queries.Foun
             assert_never(query)
 
 
-def _sessions(db: sqlite3.Connection, query: queries.FindSessions) -> list[queries.SessionRow]:
+def _sessions(
+    db: sqlite3.Connection, query: queries.FindSessions | queries.FindEnded, now: int
+) -> list[queries.SessionRow]:
+    if isinstance(query, queries.FindSessions):
+        return _search(db, query)
+    rows = db.execute(removal.ENDED_SINCE, (now - query.older_ms, query.limit))
+    return [_session_row(row) for row in rows]
+
+
+def _search(db: sqlite3.Connection, query: queries.FindSessions) -> list[queries.SessionRow]:
     """Newest first; those opened in the same millisecond in the order in which they were written."""
     # The indexes have no branches, and serve only who says that none is sought, on both sides of an OR.
     wheres = ["s.parent = ''"]
@@ -105,21 +113,6 @@ def _sessions(db: sqlite3.Connection, query: queries.FindSessions) -> list[queri
 
 def _session_row(row: Any) -> queries.SessionRow:
     return queries.SessionRow(**dict(zip(queries.SessionRow.__struct_fields__[:-1], row, strict=True)))
-
-
-def _tickets(db: sqlite3.Connection, query: queries.FindTickets) -> list[queries.TicketRow]:
-    """Oldest first."""
-    wheres: list[str] = []
-    values: list[object] = []
-    for column, value in (("t.queue", query.queue), ("s.session_id", query.session_id)):
-        if value is not None:
-            wheres.append(f"{column} = ?")
-            values.append(value)
-    where = f"WHERE {' AND '.join(wheres)}" if wheres else ""
-    order = "ORDER BY t.opened_at, t.n, t.ticket_no LIMIT ?"
-    rows = db.execute(f"{sql.TICKET_ROW} {where} {order}", [*values, query.limit])
-    names = queries.TicketRow.__struct_fields__
-    return [queries.TicketRow(**dict(zip(names, row, strict=True))) for row in rows]
 
 
 def _queues(db: sqlite3.Connection, now: int) -> list[queries.QueueRow]:

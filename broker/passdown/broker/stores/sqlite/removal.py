@@ -36,6 +36,7 @@ REMOVE_BESIDE = (
 REMOVE = (
     "DELETE FROM leases WHERE n = ?",
     "DELETE FROM reservations WHERE n = ?",
+    "DELETE FROM drafts WHERE n = ?",
     "DELETE FROM log WHERE n = ?",
     "DELETE FROM sessions WHERE n = ?",
 )

@@ -17,6 +17,7 @@ What a commit costs is the pages that it writes, so:
 * Branches, of which one fan-out may open a hundred thousand, are in none of the indexes by which people look for
   sessions.
 * ``joins`` has a small row for each join, with its rows in ``join_rows`` counted by outcome.
+* Of the ``tickets`` only those on offer are in the index by lane, and only those that are held in the one by holder.
 """
 
 import sqlite3
@@ -277,8 +278,47 @@ _THIRD = (
     "CREATE INDEX unopened_by_time ON unopened (put_at)",
 )
 
+_FOURTH = (
+    # What stood here before is on offer with the next commit that changes the tickets of its session.
+    "ALTER TABLE tickets ADD COLUMN session_id TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE tickets ADD COLUMN priority INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE tickets ADD COLUMN due_at INTEGER",
+    "ALTER TABLE tickets ADD COLUMN holder TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE tickets ADD COLUMN until INTEGER",
+    "ALTER TABLE tickets ADD COLUMN level INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE tickets ADD COLUMN lapses INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE tickets ADD COLUMN excluded BLOB NOT NULL DEFAULT X'5B5D'",
+    "ALTER TABLE tickets ADD COLUMN lane TEXT NOT NULL DEFAULT ''",
+    """ALTER TABLE tickets ADD COLUMN "order" TEXT NOT NULL DEFAULT ''""",
+    "UPDATE tickets SET session_id = (SELECT s.session_id FROM sessions s WHERE s.n = tickets.n)",
+    """
+    CREATE INDEX tickets_on_offer ON tickets (lane, "order", session_id, ticket_no) WHERE lane <> ''
+    """,
+    "CREATE INDEX tickets_by_holder ON tickets (holder, opened_at) WHERE holder <> ''",
+    """
+    CREATE TABLE drafts (
+        n INTEGER NOT NULL,
+        ticket_no INTEGER NOT NULL,
+        "by" TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (n, ticket_no, "by")
+    ) STRICT
+    """,
+    """
+    CREATE TABLE records (
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        body BLOB NOT NULL,
+        PRIMARY KEY (kind, name)
+    ) STRICT
+    """,
+)
+
 #: Migration i leads from version i to i + 1. A released one is never changed; a new one is added.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 VERSION = len(MIGRATIONS)
 
 _IDENTITY = """

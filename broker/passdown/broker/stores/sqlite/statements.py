@@ -78,15 +78,6 @@ PUT_DUE = (
 
 DROP_DUE = "DELETE FROM dues WHERE due_at = ? AND n = ? AND kind = ? AND subject = ?"
 
-TICKETS_OF = "SELECT ticket_no, version, kind, queue, why, about, opened_at FROM tickets WHERE n = ?"
-
-PUT_TICKET = """
-INSERT OR REPLACE INTO tickets (n, ticket_no, version, kind, queue, why, about, opened_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-DROP_TICKET = "DELETE FROM tickets WHERE n = ? AND ticket_no = ?"
-
 #: Where something is to be told already, or somebody is telling it, it goes further from here on.
 TELL = "INSERT INTO telling (n, due_at, upto) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET upto = excluded.upto"
 
@@ -350,12 +341,6 @@ FROM sessions s
 
 #: Where the last session of the page before stands in the order.
 SESSION_PLACE = "SELECT opened_at, n FROM sessions WHERE session_id = ?"
-
-#: The columns of a TicketRow, in its order.
-TICKET_ROW = """
-SELECT s.session_id, t.ticket_no, t.version, t.kind, t.queue, t.why, t.about, t.opened_at
-FROM tickets t JOIN sessions s ON s.n = t.n
-"""
 
 #: → role, ready, reserved, when the oldest was queued
 QUEUES = """

@@ -120,8 +120,10 @@ class SqliteStore:
         return self._read(lambda db, now: finding.find(db, query, now))
 
     def put(self, what: base.Put) -> None:
-        """Register documents, keep or forget what was refused, count something, or settle what was told and removed."""
-        self._writer.run(lambda batch: filing.put(batch, what))
+        """Keep what stands beside sessions and their logs; each says what it is, and what it raises."""
+        refused = self._writer.run(lambda batch: filing.put(batch, what))
+        if refused is not None:
+            raise refused
 
     #: What is acknowledged is on the disk (`synchronous=FULL`).
     may_lose = ""

@@ -67,6 +67,21 @@ local function fault_of_joins()
   return nil
 end
 
+-- A lane's members are put together with zero bytes.
+local function fault_of_tickets()
+  if #tickets > 1000 then
+    return 'more than 1000 tickets'
+  end
+  for _, ticket in ipairs(tickets) do
+    if #ticket ~= 7 or not (natural(ticket[1]) and natural(ticket[3])) or not words(unpack(ticket, 4))
+        or not words(ticket[2]) or #ticket[2] ~= 12 or (#ticket[5] ~= 12 and ticket[5] ~= '')
+        or string.find(ticket[7], '\0', 1, true) then
+      return 'a ticket of another form'
+    end
+  end
+  return nil
+end
+
 local function fault(c)
   if #c ~= 17 or not words(session_id, command, task, taking, tip) then
     return 'a commit of another form'
@@ -109,16 +124,9 @@ local function fault(c)
       end
     end
   end
-  if tickets then
-    if #tickets > 1000 then
-      return 'more than 1000 tickets'
-    end
-    for _, ticket in ipairs(tickets) do
-      if #ticket ~= 4 or not (natural(ticket[1]) and natural(ticket[3])) or not words(ticket[2], ticket[4])
-          or #ticket[2] ~= 12 then
-        return 'a ticket of another form'
-      end
-    end
+  local wrong = tickets and fault_of_tickets()
+  if wrong then
+    return wrong
   end
   return joins and fault_of_joins() or nil
 end
@@ -378,18 +386,65 @@ local function replace_dues()
   end
 end
 
-local function ticket_places(ticket)
-  local place = struct.pack('>I6I5I4', ticket[3], head.n, ticket[1]) .. session_id
-  return '000000000000' .. place, ticket[2] .. place
+-- Return where tickets stand: what they are found by in `tickets`, and of those on offer {lane, member}, by both of them.
+local function places_of(some)
+  local found_by, offered = {}, {}
+  for _, ticket in ipairs(some) do
+    local place = struct.pack('>I6I5I4', ticket[3], head.n, ticket[1]) .. session_id
+    found_by['000000000000' .. place], found_by[ticket[2] .. place] = true, true
+    -- Format 2 had neither holders nor lanes.
+    if (ticket[5] or '') ~= '' then
+      found_by[ticket[5] .. place] = true
+    end
+    if (ticket[6] or '') ~= '' then
+      local member = ticket[7] .. '\0' .. session_id .. '\0' .. string.format('%010.0f', ticket[1])
+      offered[member .. '\0' .. ticket[6]] = {ticket[6], member}
+    end
+  end
+  return found_by, offered
 end
 
-local function replace_tickets()
-  for _, ticket in ipairs(old_tickets) do
-    call('ZREM', BASE .. 'tickets', ticket_places(ticket))
+local function key_of_lane(lane)
+  return BASE .. 'lane:' .. redis.sha1hex(lane)
+end
+
+local function offer(lane, member)
+  if call('ZADD', key_of_lane(lane), '0', member) == 1 then
+    call('SADD', BASE .. 'lanes', lane)
   end
-  for _, ticket in ipairs(tickets) do
-    local all, of_queue = ticket_places(ticket)
-    call('ZADD', BASE .. 'tickets', '0', all, '0', of_queue)
+end
+
+-- The last one of a lane takes it along.
+local function take_back(lane, member)
+  call('ZREM', key_of_lane(lane), member)
+  if call('EXISTS', key_of_lane(lane)) == 0 then
+    call('SREM', BASE .. 'lanes', lane)
+  end
+end
+
+-- What stands where it stood is left alone: most steps change one ticket.
+local function replace_tickets()
+  local found_before, offered_before = places_of(old_tickets)
+  local found_by, offered = places_of(tickets)
+  for member in pairs(found_by) do
+    if not found_before[member] then
+      call('ZADD', BASE .. 'tickets', '0', member)
+    end
+  end
+  for member in pairs(found_before) do
+    if not found_by[member] then
+      call('ZREM', BASE .. 'tickets', member)
+    end
+  end
+  for name, one in pairs(offered) do
+    if not offered_before[name] then
+      offer(one[1], one[2])
+    end
+  end
+  for name, one in pairs(offered_before) do
+    if not offered[name] then
+      take_back(one[1], one[2])
+    end
   end
   old_tickets = tickets
   if #tickets > 0 then

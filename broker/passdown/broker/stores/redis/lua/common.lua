@@ -13,7 +13,8 @@
 --   q  its place in the queue: role, score, step, attempt, solo, task, why it was handed back
 --   l  its claim: claim id, role, task, standing, runs out, length, jumps of the clock that it knows
 --   d  its due entries: {kind, subject, at, due at} each
---   t  its open tickets: {number, what its queue is found by, opened at, row} each
+--   t  its open tickets: {number, what its queue is found by, opened at, row, what its holder is found by (empty: nobody),
+--      lane (empty: none), order} each; where format 2 wrote it, it ends with the row
 --   #<name>  what is only counted
 
 local call = redis.call

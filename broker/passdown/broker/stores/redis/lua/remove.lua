@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Remove a session that ended and of which nothing is open, with its joins and pages; keep what opened it for a while.
+-- Remove a session that ended and of which nothing is open, with its joins, pages and drafts; keep what opened it for a
+-- while.
 -- → 1, 0 if it stays, or 2 if it stays for now because it has more joins: it is to be removed again
 --
 -- At most 1000 joins at once. What they and the pages take is given back beside (UNLINK), however many rows there are.
@@ -46,5 +47,5 @@ call('ZREM', BASE .. 'ended', session_id)
 if got[3] then
   call('ZREM', BASE .. 'over', session_id)
 end
-call('UNLINK', key, BASE .. 'log:' .. session_id, BASE .. 'pages:' .. session_id)
+call('UNLINK', key, BASE .. 'log:' .. session_id, BASE .. 'pages:' .. session_id, BASE .. 'drafts:' .. session_id)
 return 1
