@@ -16,7 +16,7 @@ from passdown.contracts.commands import ToolNote
 from passdown.contracts.errors import ContractError, Denied, Fenced, NotFound, PassdownError, Unavailable
 from passdown.contracts.pack import PackTool
 from passdown.contracts.replies import Recorded, Run
-from passdown.contracts.schema import require
+from passdown.contracts.schema import problems, require
 
 #: Stands in for the result of an effect that happened and whose result is not JSON data.
 UNREADABLE = "$passdown.unreadable"
@@ -82,13 +82,19 @@ def _admit(claim: ActiveClaim, name: str, args: dict[str, Any]) -> tuple[AnyTool
     what = f"arguments of {name}"
     try:
         checked: dict[str, Any] = as_json(tool.fill(args), what=what)
-        require(granted.params, checked, what=what)
+        if not _may_be_permitted(granted, checked):
+            require(granted.params, checked, what=what)
         if not granted.effect:
             tool.keywords(checked, None)
     except ContractError as error:
         claim.deny(name, str(error))
         raise
     return tool, granted, checked
+
+
+def _may_be_permitted(granted: PackTool, args: dict[str, Any]) -> bool:
+    """Whether a person may permit a write that goes beyond the grant: the broker asks one (`Stage.permits`)."""
+    return granted.effect and granted.permit is not None and not problems(granted.permit, args)
 
 
 def _refused(claim: ActiveClaim, error: PassdownError) -> Flow:
@@ -99,11 +105,13 @@ def _refused(claim: ActiveClaim, error: PassdownError) -> Flow:
 
 def _read(claim: ActiveClaim, tool: AnyTool, args: dict[str, Any]) -> Flow:
     outcome: Outcome = yield RunTool(tool, tool.keywords(args, None))
-    failed = isinstance(outcome, Raised)
-    claim.note(ToolNote(tool=tool.name, args=args) if failed else read_note(tool.name, args, outcome.value))
+    if isinstance(outcome, Raised):
+        claim.note(ToolNote(tool=tool.name, args=args, error=describe(outcome.error)))
+    else:
+        claim.note(read_note(tool.name, args, outcome.value))
     if claim.crowded:
         yield Blocking(claim.flush)
-    if failed:
+    if isinstance(outcome, Raised):
         raise outcome.error
     return outcome.value
 

@@ -15,6 +15,7 @@ from passdown.agents.memory_ledger import (
     check_return,
     close_tickets,
     intend,
+    needs_person,
     other_identity,
     propose,
     settled,
@@ -160,9 +161,9 @@ class MemoryGateway(MemoryDesk):
             if known is None:
                 known = new_effect(session, effect_id, tool, args, identity, n)
                 strange = other_identity(session, known, counters, after)
-                granted = session.tool(tool)
-                if strange or (granted and granted.needs_approval):
-                    return propose(session, known, strange)
+                why = strange or needs_person(session.tool(tool), args)
+                if why:
+                    return propose(session, known, why)
                 return intend(session, known, claim)
             return answer_known(session, known, args, claim)
 

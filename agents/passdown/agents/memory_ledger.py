@@ -6,6 +6,7 @@ from passdown.agents.memory_session import Effect, Session, identity_key, identi
 from passdown.contracts import ids
 from passdown.contracts.errors import Conflict, ContractError, Denied
 from passdown.contracts.gateway import Claim
+from passdown.contracts.pack import PackTool
 from passdown.contracts.replies import Recorded, Run, Suspended
 from passdown.contracts.returns import DoneReturn, Return
 from passdown.contracts.schema import problems
@@ -20,7 +21,7 @@ def admit(
     if granted is None or not granted.effect:
         raise Denied("worker", f"call {tool}", f"stage {session.pack.stage} does not grant it")
     misfit = problems(granted.params, args)
-    if misfit:
+    if misfit and (granted.permit is None or problems(granted.permit, args)):
         raise Denied("worker", f"call {tool} with these arguments", "; ".join(misfit))
     identity = identity_of(granted, args)
     short, key = identity_key(tool, identity)
@@ -28,6 +29,15 @@ def admit(
     if n < 1 or effect_id != ids.effect_id(session.name, session.pack.step, tool, identity, n):
         raise ContractError("effect", f"the effectId is not that of call {n}", pointer="/effectId")
     return short, n
+
+
+def needs_person(granted: PackTool | None, args: dict[str, Any]) -> str:
+    """Return why a person must see a call that was admitted first; empty where nobody need."""
+    if granted is None:
+        return ""
+    if problems(granted.params, args):
+        return "the stage denies it, and a person may permit it once"
+    return "a person must see it first" if granted.needs_approval else ""
 
 
 def answer_known(
@@ -49,15 +59,15 @@ def answer_known(
 
 
 def _again(session: Session, effect: Effect, args: dict[str, Any], claim: Claim) -> Run | Suspended:
-    granted = session.tool(effect.tool)
-    needed = effect.status == "proposed" or bool(granted and granted.needs_approval)
+    why = needs_person(session.tool(effect.tool), args)
+    needed = effect.status == "proposed" or bool(why)
     exact = args == effect.args and effect.approved == action_digest(
         effect.effect_id, effect.tool, effect.edited or args
     )
     spent = effect.status == "failed"
     if needed and (not exact or spent):
         effect.args, effect.edited, effect.approved = args, None, ""
-        return propose(session, effect, "")
+        return propose(session, effect, why)
     effect.args = args
     return intend(session, effect, claim)
 

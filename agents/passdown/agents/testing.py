@@ -141,8 +141,17 @@ class Outcome:
         return len(self.causes)
 
 
-def pack_tool(tool: AnyTool, *, approve: bool = False, narrowed: Mapping[str, Any] | None = None) -> PackTool:
-    """Return the grant of a tool: with approval, or with parameters narrowed (name → JSON Schema)."""
+def pack_tool(
+    tool: AnyTool,
+    *,
+    approve: bool = False,
+    narrowed: Mapping[str, Any] | None = None,
+    permit: Mapping[str, Any] | None = None,
+) -> PackTool:
+    """Return the grant of a tool: with approval, or with parameters narrowed (name → JSON Schema).
+
+    `permit` are the wider limits within which a person may permit a call that goes beyond those, once.
+    """
     spec = tool.spec
     return PackTool(
         name=spec.name,
@@ -153,6 +162,7 @@ def pack_tool(tool: AnyTool, *, approve: bool = False, narrowed: Mapping[str, An
         identity=spec.identity,
         fresh_for_seconds=spec.fresh_for_seconds,
         needs_approval=approve,
+        permit=None if permit is None else narrow(spec.params, dict(permit)),
         digest=tool.digest,
     )
 

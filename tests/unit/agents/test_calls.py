@@ -151,6 +151,49 @@ def test_a_narrowed_parameter_is_checked_here_too(bank: Bank):
     assert len(bank.written) == 1
 
 
+LIMITS: dict[str, Any] = {"narrowed": {"cents": {"maximum": 500}}, "permit": {"cents": {"maximum": 5000}}}
+
+
+def test_a_call_beyond_the_grant_and_within_the_permit_goes_to_a_person(bank: Bank):
+    pay = payer(bank)
+
+    def work(pack: Pack, ctx: SyncContext) -> Done:
+        return Done(ctx.call("pay", order="a", cents=900))
+
+    outcome = run(work, pay, grants=(pack_tool(pay, **LIMITS),), people={"pay": Approve()})
+    assert outcome.output == {"id": 1}
+    assert [(order, cents) for order, cents, _ in bank.written] == [("a", 900)]
+    assert outcome.denied == []
+    assert outcome.causes == ["first", "human"]
+
+
+@pytest.mark.parametrize("cents", [5001, "many"])
+def test_rule_05_a_call_beyond_the_permit_is_refused_here(bank: Bank, cents: Any):
+    pay = payer(bank)
+
+    def work(pack: Pack, ctx: SyncContext) -> Done:
+        with pytest.raises(ContractError) as caught:
+            ctx.call("pay", order="a", cents=cents)
+        return Done({"pointer": caught.value.pointer})
+
+    outcome = run(work, pay, grants=(pack_tool(pay, **LIMITS),))
+    assert outcome.output == {"pointer": "/cents"}
+    assert len(outcome.denied) == 1
+    assert bank.written == []
+
+
+def test_rule_05_a_reading_tool_stays_within_its_grant():
+    """No broker makes such a pack; a worker that meets one does not read either."""
+    limits: dict[str, Any] = {"narrowed": {"order": {"const": "a"}}, "permit": {"order": True}}
+
+    def work(pack: Pack, ctx: SyncContext) -> Done:
+        with pytest.raises(ContractError):
+            ctx.call("orders.read", order="b")
+        return Done({})
+
+    assert run(work, read, grants=(pack_tool(read, **limits),)).reads == []
+
+
 # Effects
 
 
