@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from passdown.broker.access.acting import AccessMode
 from passdown.broker.aside import aside
 from passdown.broker.backoff import backoff
 from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT, Controller
@@ -73,6 +74,13 @@ class App:
     controller: Controller
     #: Whether plans may write in a way that a store which loses its last moments may repeat (DESIGN §6).
     accept_effect_loss: bool = False
+    #: Where a token is needed (`passdown.broker.access.acting`).
+    access: AccessMode = "auto"
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the store is one file: whoever can open that can do everything to it."""
+        return not isinstance(self.store, RedisStore)
 
     def close(self) -> None:
         """Let go of everything; a second time does nothing."""
@@ -92,12 +100,13 @@ def compose(
     events: str = "",
     queue_limit: int = QUEUE_LIMIT,
     accept_effect_loss: bool = False,
+    access: AccessMode = "auto",
 ) -> App:
     """Open a store and a transport, and put a controller on them.
 
     `patience_s` is how long a command is tried again while the store does not answer (seconds); `events` is
-    the exchange on which sessions are told of that are opened here; `queue_limit` and `accept_effect_loss` are
-    the settings. Raises ContractError where that cannot be an exchange's name, and as `open_store` and
+    the exchange on which sessions are told of that are opened here; `queue_limit`, `accept_effect_loss` and `access`
+    are the settings. Raises ContractError where that cannot be an exchange's name, and as `open_store` and
     `transport_of` do.
     """
     if events:
@@ -107,7 +116,7 @@ def compose(
     doorbell = open_doorbell(transport)
     controller = Controller(store, doorbell, patience_s=patience_s, events_to=events, queue_limit=queue_limit)
     controller.afterwards = FollowUps(JoinService(controller))
-    return App(store, transport, doorbell, controller, accept_effect_loss)
+    return App(store, transport, doorbell, controller, accept_effect_loss, access)
 
 
 def when_there(what: str, attempt: Callable[[], None], stop: threading.Event) -> bool:

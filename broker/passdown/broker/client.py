@@ -9,26 +9,27 @@
 Any call may raise Unavailable where the store does not answer; then it is safe to call again.
 """
 
-import getpass
-import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, cast
 
 from msgspec.structs import replace
 
+from passdown.broker.access.acting import Acting
 from passdown.broker.acts import Ask, Held
 from passdown.broker.answers import no_session
-from passdown.broker.app import App, compose
+from passdown.broker.app import compose
+from passdown.broker.connected import Connected, me, principal_of
 from passdown.broker.controller import PATIENCE_S, QUEUE_LIMIT
+from passdown.broker.core.state import State
 from passdown.broker.durability import require_durable
 from passdown.broker.findings import may_lose
 from passdown.broker.joins.lists import keep_list
-from passdown.broker.joins.tickets import OpenTicket, open_tickets
+from passdown.broker.joins.tickets import OpenTicket, TicketPage, open_tickets
 from passdown.broker.plans import Plan as AuthoredPlan
 from passdown.broker.plans import compile_plan, delegate_plan, load_plan
-from passdown.broker.session import Session
+from passdown.broker.session import Session, require_session
 from passdown.broker.stores.base import Documents
 from passdown.broker.stores.queries import (
     FindQueues,
@@ -37,6 +38,7 @@ from passdown.broker.stores.queries import (
     SessionRow,
 )
 from passdown.broker.submitting import Prepared, Submission, at_place, submit_of, with_lists
+from passdown.broker.ticket_reading import names_of_queue
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
 from passdown.contracts.codec import check, digest_of, encode
@@ -54,26 +56,8 @@ MOST_ROWS = 1000
 _AT_ONCE = 100
 
 
-def me() -> str:
-    """Return the principal of whoever runs this process: ``user:`` and the operating system's name for it.
-
-    Where it has none (a container under a number) ``user:uid-1000``.
-    """
-    try:
-        name = getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        name = f"uid-{os.getuid()}"
-    # A principal has neither spaces nor colons.
-    return "user:" + re.sub(r"[\s:]", "-", name)[:120]
-
-
-class Broker:
+class Broker(Connected):
     """A connection to a store and its transport. Thread-safe."""
-
-    def __init__(self, app: App, by: str | None = None) -> None:
-        """Act on `app` as the principal `by`; raises ContractError where that is none."""
-        self.app = app
-        self.by = _principal(me() if by is None else by)
 
     @classmethod
     def connect(
@@ -86,17 +70,19 @@ class Broker:
         events: str = "",
         queue_limit: int = QUEUE_LIMIT,
         accept_effect_loss: bool = False,
+        token: str = "",
     ) -> "Broker":
         """Open the store at `url`; it is made where there is none.
 
         `by` is the principal that acts (``user:ann``), by default `me`; `patience_s` is how long a command is
         tried again while the store does not answer (seconds); `events` is the exchange on which each change of
         status is told of the sessions that are submitted here (docs/events.md); `queue_limit` and
-        `accept_effect_loss` are the settings of these names. Raises ContractError for an address, an exchange
+        `accept_effect_loss` are the settings of these names. With a `token` its principal acts, as far as the token
+        goes (docs/security.md). Raises ContractError for an address, an exchange
         or a principal that is none and for a store of a newer version, Unavailable where it cannot be opened
         now.
         """
-        by = _principal(me() if by is None else by)
+        named = None if by is None else principal_of(by)
         app = compose(
             url,
             transport,
@@ -105,7 +91,7 @@ class Broker:
             queue_limit=queue_limit,
             accept_effect_loss=accept_effect_loss,
         )
-        return cls(app, by)
+        return cls(app, named, token=token)
 
     def close(self) -> None:
         """Let go of the store and the transport; a second time does nothing."""
@@ -125,10 +111,15 @@ class Broker:
         Registering the same content again changes nothing; the same version with another content is
         what new sessions run from then on, open ones keep theirs.
         """
+        self.acting.require("plan.register")
         if isinstance(plan, Path | str):
             plan = load_plan(Path(plan))
         elif isinstance(plan, AuthoredPlan):
             plan = compile_plan(plan)
+        self.acting.require("plan.register", f"plan:{plan.name}")
+        return self._register(plan)
+
+    def _register(self, plan: Plan) -> PlanRef:
         ref = plan_ref(plan)
         if not self.app.accept_effect_loss:
             require_durable(self.app.store, str(ref), plan)
@@ -137,6 +128,7 @@ class Broker:
 
     def register_tools(self, specs: list[ToolSpec]) -> None:
         """Publish tool specifications, as workers do when they start."""
+        self.acting.require("tool.register")
         self.app.controller.register(Documents(tools=[(tool_digest(spec), spec) for spec in specs]))
 
     def submit(
@@ -164,6 +156,7 @@ class Broker:
         ContractError for what does not fit, BudgetExceeded for what is too large, NotFound for a plan that
         is not registered, Conflict for a key whose session was submitted with another content.
         """
+        self.acting.require("session.submit", f"plan:{_plan_name(plan)}")
         work = Submission(
             inputs,
             task=task,
@@ -182,6 +175,7 @@ class Broker:
         ContractError, which names its place. Else all are tried, and the first error that `submit` would
         have raised is raised at the end; Unavailable at once. With keys it is safe to submit all again.
         """
+        self.acting.require("session.submit", f"plan:{_plan_name(plan)}")
         prepared: list[Prepared] = []
         for place, one in enumerate(work):
             try:
@@ -298,19 +292,33 @@ class Broker:
         may quote (``{inputs.name}``): each goal is registered, once. Raises PlanError for a role, goal or
         schema that will not do, and what `submit` raises.
         """
-        ref = self.register(delegate_plan(role, goal, returns=returns))
+        made = delegate_plan(role, goal, returns=returns)
+        self.acting.require("session.submit", f"plan:{made.name}")
+        ref = self._register(made)
         return self.submit(ref, task=task or goal[:80], inputs=inputs, key=key, reply_to=reply_to)
 
     def session(self, session_id: str) -> Session:
-        """Return a session by its id or its submit key; raises NotFound."""
-        check(session_id, what="session")
+        """Return a session by its id or its submit key; raises NotFound, and Denied where they may not read it."""
+        state = self._find(session_id)
+        require_session(self.app.controller, self.acting, "session.read", state)
+        return Session(self, state.session_id)
+
+    def session_id(self, name: str) -> str:
+        """Return the id of a session by that or by its submit key, and nothing else of it; raises NotFound.
+
+        For whoever may decide its tickets, and not read it.
+        """
+        return self._find(name).session_id
+
+    def _find(self, name: str) -> State:
+        check(name, what="session")
         removed = ""
-        for candidate in (session_id, self._id_of(session_id)):
+        for candidate in (name, self._id_of(name)):
             held = self.app.controller.load(candidate)
             if held.state is not None:
-                return Session(self, candidate)
+                return held.state
             removed = removed or held.removed
-        raise no_session(session_id, removed)
+        raise no_session(name, removed)
 
     def sessions(
         self,
@@ -323,13 +331,27 @@ class Broker:
     ) -> list[SessionRow]:
         """Return at most `limit` (1 to 1000) sessions that are no branches, newest first, from after the id `before` on.
 
-        `status` is one as it is shown (``waiting-human``), `plan` is ``name@version``, `task` its id or name.
+        `status` is one as it is shown (``waiting-human``), `plan` is ``name@version``, `task` its id or name. Who may
+        not read all gets those that they may among the `MOST_ROWS` newest.
         """
+        acting = self.acting
+        acting.require("session.read")
         query = FindSessions(status=status, plan=plan, task=task, limit=_limit(limit), before=before)
+        if acting.sees_all:
+            return self._rows(query)
+        looked_at = self._rows(replace(query, limit=MOST_ROWS))
+        return list(islice((row for row in looked_at if self._may_read(acting, row.session_id)), limit))
+
+    def _rows(self, query: FindSessions) -> list[SessionRow]:
         return cast("list[SessionRow]", self.app.store.find(query))
+
+    def _may_read(self, acting: Acting, session_id: str) -> bool:
+        state = self.app.controller.load(session_id).state
+        return state is not None and acting.may_read(state)
 
     def queues(self) -> list[QueueRow]:
         """Return each role queue on which a pack waits or runs, by its role."""
+        self.acting.require("queue.read")
         return cast("list[QueueRow]", self.app.store.find(FindQueues()))
 
     def tickets(
@@ -339,14 +361,24 @@ class Broker:
 
         A ticket of a branch says which: by name from its root on, with the session that opened it.
         """
-        page = open_tickets(self.app.controller, queue=queue, session_id=session_id, limit=_limit(limit))
-        return page.tickets
+        return self.ticket_page(queue=queue, session_id=session_id, limit=limit).tickets
+
+    def ticket_page(
+        self, *, queue: str | None = None, session_id: str | None = None, limit: int = 50
+    ) -> TicketPage:
+        """Return what `tickets` does, with how many branches were not looked at."""
+        acting = self.acting
+        acting.require("ticket.read", *names_of_queue(queue))
+        if session_id is not None:
+            session_id = self.session(session_id).id
+        elif not (acting.sees_all or (queue is not None and acting.actor.operates)):
+            why = "it takes the role operator; `inbox` has those that you may take"
+            raise acting.refused("ticket.read", "list the tickets of everybody", why)
+        return open_tickets(self.app.controller, queue=queue, session_id=session_id, limit=_limit(limit))
 
 
-def _principal(name: str) -> str:
-    if not re.match(cmd.PRINCIPAL_PATTERN, name):
-        raise ContractError("principal", f"expected kind:name, for example user:ann, got {name!r}")
-    return name
+def _plan_name(plan: str | PlanRef) -> str:
+    return plan.name if isinstance(plan, PlanRef) else plan.partition("@")[0]
 
 
 def _limit(limit: int) -> int:

@@ -29,8 +29,10 @@ from celery.concurrency.thread import TaskPool as Threads
 from passdown.agents.limits import Stuck, unguarded
 from passdown.agents.registry import Registry
 from passdown.agents.runtime import Runtime
+from passdown.broker.access.acting import AccessMode, token_of
 from passdown.broker.app import App, Transport, compose, open_doorbell, transport_of, when_there
 from passdown.broker.children import Children, Opened, guard
+from passdown.broker.connected import require_worker
 from passdown.broker.doorbell import queue_name
 from passdown.broker.draining import Answers, Hands, ProcessSlots, ThreadSlots, answer_with
 from passdown.broker.gateway import DirectGateway
@@ -146,7 +148,10 @@ class _Team:
         app = self._compose()
         self._slots = worker.concurrency
         runtime = self._runtime(app, self._on_stuck)
+        settings, registers = self._settings, bool(self._registry.tools)
         try:
+            token = token_of(settings)
+            require_worker(app, self._roles, registers=registers, principal=settings.principal, token=token)
             runtime.start()
         except BaseException:
             app.close()
@@ -185,7 +190,10 @@ class _Team:
 
     def _compose(self) -> App:
         settings = self._settings
-        return compose(settings.store, settings.transport, patience_s=settings.store_patience_s)
+        access = cast("AccessMode", settings.access)
+        return compose(
+            settings.store, settings.transport, patience_s=settings.store_patience_s, access=access
+        )
 
     def _open(self, on_stuck: Callable[[Stuck], None]) -> Opened:
         app = self._compose()

@@ -9,6 +9,7 @@ from typing import Self, cast
 import structlog
 
 from passdown.agents.runtime import Runtime
+from passdown.broker.access.acting import AccessMode, token_of, warn_of_no_tokens
 from passdown.broker.app import App, compose, when_there
 from passdown.broker.archivist import archivist_parts, retention_of
 from passdown.broker.client import Broker
@@ -50,6 +51,9 @@ def run_worker(settings: Settings, roles: list[str]) -> int:
             log_level=settings.log_level,
             log_format=settings.log_format,
             health_file=settings.health_file,
+            principal=settings.principal,
+            token=token_of(settings),
+            access=cast("AccessMode", settings.access),
         )
     )
 
@@ -60,7 +64,7 @@ def run_tick(settings: Settings) -> int:
     opened: list[App] = []
     with stop_on_signals() as stop:
         try:
-            if when_there("tick", lambda: opened.append(_compose(settings)), stop):
+            if when_there("tick", lambda: opened.append(_opened(settings)), stop):
                 _log.info("tick.started")
                 parts = parts_of(opened[0], settings)
                 return _run_parts({**parts, **health_parts("tick", opened[0], settings, parts)}, stop)
@@ -109,7 +113,7 @@ class Up:
         self._served = registry.served(merge=settings.merge)
         self.app = _compose(settings)
         try:
-            self.broker = Broker(self.app, settings.principal or None)
+            self.broker = Broker(self.app, settings.principal or None, itself=True)
             self._runtime = Runtime(
                 DirectGateway(self.app.controller, limits_of(settings)),
                 agents=registry.agents.values(),
@@ -165,6 +169,16 @@ class Up:
             self._runtime.stop(0.0)
         self._parts.join()
         self.broker.close()
+
+
+def _opened(settings: Settings) -> App:
+    app = _compose(settings)
+    try:
+        warn_of_no_tokens(app.store, embedded=app.embedded)
+    except BaseException:
+        app.close()
+        raise
+    return app
 
 
 def _compose(settings: Settings) -> App:

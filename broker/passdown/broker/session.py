@@ -5,11 +5,15 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar, cast
 
+from passdown.broker.access.acting import Acting
+from passdown.broker.access.policy import Verb
 from passdown.broker.acts import Held
 from passdown.broker.answers import no_session
 from passdown.broker.app import App
+from passdown.broker.controller import Controller
 from passdown.broker.core.parts import Outcome
 from passdown.broker.core.state import State
+from passdown.broker.inbox import Inbox
 from passdown.broker.joins.comparing import Comparison, compare
 from passdown.broker.joins.showing import (
     BranchView,
@@ -24,8 +28,9 @@ from passdown.broker.stores.queries import Beside, FindBeside, FindPack
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import convert, decode_any, plain
 from passdown.contracts.errors import Conflict, ContractError, NotFound, Unavailable
-from passdown.contracts.events import InputRequested, Logged, Resolution, StageEntered
+from passdown.contracts.events import InputRequested, Logged, StageEntered
 from passdown.contracts.pack import Pack, Parent, read_pack
+from passdown.contracts.ticket_events import Resolution
 
 #: How often whoever waits looks at the session: at first, and at most (seconds). What ends in this process is
 #: heard of at once.
@@ -39,7 +44,16 @@ class Connection(Protocol):
     """What a session needs: a store with its controller, and the principal that acts."""
 
     app: App
-    by: str
+
+    @property
+    def acting(self) -> Acting:
+        """Who acts."""
+        ...
+
+    @property
+    def inbox(self) -> Inbox:
+        """The tickets that they may see and take."""
+        ...
 
 
 class Session:
@@ -59,7 +73,13 @@ class Session:
     def _known(self, held: Held) -> State:
         if held.state is None:
             raise no_session(self.id, held.removed)
+        require_session(self._broker.app.controller, self._broker.acting, "session.read", held.state)
         return held.state
+
+    def _require_read(self) -> None:
+        """Raise Denied where this session is not theirs to read; NotFound."""
+        if not self._broker.acting.sees_all:
+            self.state()
 
     def status(self) -> str:
         """Return the status in one word (DESIGN §5); raises NotFound."""
@@ -103,6 +123,7 @@ class Session:
 
     def raw_events(self) -> Iterator[bytes]:
         """Yield the log's canonical bytes in order, one event each."""
+        self._require_read()
         after = 0
         while page := self._broker.app.store.events(self.id, after=after, limit=_PAGE):
             yield from page
@@ -110,10 +131,12 @@ class Session:
 
     def beside(self) -> Beside:
         """Return what stands beside the state: the running lease, the last hand-back, counts."""
+        self._require_read()
         return cast("Beside", self._broker.app.store.find(FindBeside(session_id=self.id)))
 
     def pack(self, step: int, attempt: int) -> Pack:
         """Return what an attempt was given; raises NotFound."""
+        self._require_read()
         raw = self._broker.app.store.find(FindPack(session_id=self.id, step=step, attempt=attempt))
         if not isinstance(raw, bytes):
             raise NotFound("pack", f"{self.id}/{step}/{attempt}")
@@ -156,7 +179,7 @@ class Session:
         note: str = "",
         version: int | None = None,
     ) -> None:
-        """Decide a ticket as it was seen: at `version`, by default the one that it has now.
+        """Decide a ticket as it was seen: at `version`, by default the one that it has now (`Inbox.resolve`).
 
         `value`: answers by question for ``answer``, arguments for ``edit``, the output for ``complete``,
         feedback for ``send-back``, a stage for ``redirect``, the effect's result for ``done``. Of a
@@ -164,16 +187,11 @@ class Session:
         NotFound, Conflict (no longer open, or at another version), Denied (not allowed), ContractError
         (value).
         """
-        if version is None:
-            ticket = self.state().ticket(ticket_no)
-            version = ticket.version if ticket else 1
-        given = plain(value, what="resolution")
-        self._run(
-            cmd.Resolve(ticket_no=ticket_no, version=version, resolution=resolution, value=given, note=note)
-        )
+        self._broker.inbox.resolve(self.id, ticket_no, resolution, value, note=note, version=version)
 
     def joins(self) -> list[JoinView]:
         """Return how each fan-out of this session stands, in the order of its steps; raises NotFound."""
+        self._require_read()
         return [join_view(fan) for fan in fans_of(self._broker.app.controller, self.id)]
 
     def branches(self, join: str | None = None, *, first: int = 0, limit: int = 100) -> list[BranchView]:
@@ -186,6 +204,7 @@ class Session:
             raise ContractError(
                 "branches", f"expected first from 0 on, limit 1 to {_MOST_BRANCHES}; got {first}, {limit}"
             )
+        self._require_read()
         controller = self._broker.app.controller
         return list(branches(controller.store, fan_of(controller, self.id, join), first, limit))
 
@@ -194,6 +213,7 @@ class Session:
 
         Raises NotFound where there is none of this name, or it is not opened.
         """
+        self._require_read()
         controller = self._broker.app.controller
         found = find_branch(controller.store, fan_of(controller, self.id, join), name)
         return Session(self._broker, found)
@@ -204,6 +224,7 @@ class Session:
         At most 20 of them, so that each different value of the fields that decide is among them. Raises
         NotFound, and ContractError for a ticket that is about no join.
         """
+        self._require_read()
         return compare(self._broker.app.controller, self.id, ticket_no)
 
     def cancel(self, reason: str = "") -> None:
@@ -244,7 +265,24 @@ class Session:
         raise Conflict(f"cannot retry: {why}", "", "submit the work anew")
 
     def _run(self, body: cmd.Body) -> None:
-        self._broker.app.controller.run(self.id, checked(body), self._broker.by)
+        acting, controller = self._broker.acting, self._broker.app.controller
+        if not acting.sees_all:
+            held = controller.load(self.id)
+            if held.state is None:
+                raise no_session(self.id, held.removed)
+            verb = "session.answer" if isinstance(body, cmd.Answer) else "session.steer"
+            require_session(controller, acting, verb, held.state)
+        controller.run(self.id, checked(body), acting.by, who=acting.who)
+
+
+def require_session(controller: Controller, acting: Acting, verb: Verb, state: State) -> None:
+    """Raise Denied unless they may do this to a session. A branch belongs to whoever submitted its root."""
+    if acting.sees_all:
+        return
+    root = state
+    while root.parent is not None and (above := controller.load(root.parent.session_id).state) is not None:
+        root = above
+    acting.require_session(verb, state, submitted_by=root.by)
 
 
 B = TypeVar("B", bound=cmd.Body)

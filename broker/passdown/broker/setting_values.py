@@ -74,6 +74,13 @@ def choice(*words: str) -> BeforeValidator:
     return BeforeValidator(read)
 
 
+def secret(value: Any) -> str:
+    """Accept text; what came is not said where it is none."""
+    if not isinstance(value, str):
+        raise ValueError("expected text")  # noqa: TRY004 - pydantic takes no other
+    return value.strip()
+
+
 def switch(value: Any) -> bool:
     """Accept true or false, also written as text; other words for them are refused, for one may mean the other."""
     read = {"true": True, "false": False}.get(value) if isinstance(value, str) else value

@@ -19,13 +19,15 @@ from passdown.broker.plans.faults import closest, one_line, show
 from passdown.contracts.errors import ContractError
 
 CONFIG_FILE = "passdown.toml"
+#: The type of a setting whose value is shown nowhere.
+SECRET = "secret"  # noqa: S105 - a word for it, none itself
 PREFIX = "PASSDOWN_"
 #: In place of the archive's folder: sessions are removed, and nothing of them is kept.
 NO_ARCHIVE = "none"
 
 
 def _setting(name: str, kind: str, default: Any, meaning: str) -> Any:
-    return Field(default=default, alias=name, title=kind, description=meaning)
+    return Field(default=default, alias=name, title=kind, description=meaning, repr=kind != SECRET)
 
 
 class Settings(BaseModel):
@@ -55,6 +57,25 @@ class Settings(BaseModel):
         "kind:name",
         "",
         "The principal that acts, such as `user:ann`. Empty: the operating system's user.",
+    )
+    token: Annotated[str, BeforeValidator(read.secret)] = _setting(
+        "token",
+        SECRET,
+        "",
+        "The token that says who acts (docs/security.md); it counts before `token_file`. Better than a flag, which"
+        " every list of processes shows, is its variable, and better than that a file.",
+    )
+    token_file: Annotated[str, BeforeValidator(read.text)] = _setting(
+        "token_file",
+        "path",
+        "",
+        "The file that holds the token. Nobody but its owner may read it (`chmod 600`).",
+    )
+    access: Annotated[str, read.choice("auto", "tokens")] = _setting(
+        "access",
+        "word",
+        "auto",
+        "Where a token is needed: `auto`, on a Redis server once a token was made there; or everywhere, `tokens`.",
     )
     claim_by_s: Annotated[float, read.duration("100ms", "1h")] = _setting(
         "claim_by",
@@ -313,7 +334,7 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
         return value
     if name == "archive" and isinstance(value, str) and value not in ("", NO_ARCHIVE):
         return str(folder / value)
-    if name == "health_file" and value:
+    if name in ("health_file", "token_file") and value:
         return str(folder / str(value))
     if isinstance(value, list):
         return [_path_beside(folder, name, one) for one in cast("list[Any]", value)]
@@ -327,6 +348,12 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
 def _path_beside(folder: Path, name: str, value: Any) -> Any:
     is_path = isinstance(value, str) and (name == "plans" or value.endswith(".py"))
     return str(folder / value) if is_path else value
+
+
+def told(row: Row, settings: Settings) -> str:
+    """Return the value of a setting as `shown` does; of a secret only whether it is set."""
+    value = getattr(settings, row.field)
+    return "(set)" if row.kind == SECRET and value else shown(value)
 
 
 def shown(value: Any) -> str:

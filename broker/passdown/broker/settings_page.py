@@ -38,7 +38,7 @@ TABLE
 * `0`, negative, huge or missing values are refused when a process starts, unless the table says what they mean.
 * In a variable or a flag, lists are separated by commas, and limits are written `cashier=5,desk=2`.
 * Relative paths are relative to the working directory; in a file they are relative to its folder.
-* No setting is a secret.
+* `token` is a secret: `passdown config` and `passdown doctor` say only whether it is set. An address may hold a password.
 
 ```toml
 # passdown.toml

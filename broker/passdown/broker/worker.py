@@ -21,6 +21,7 @@ from passdown.agents.limits import Stuck, nobody, unguarded
 from passdown.agents.port import Hooks, no_hooks
 from passdown.agents.registry import Registry
 from passdown.agents.runtime import Runtime
+from passdown.broker.access.acting import AccessMode
 from passdown.broker.app import (
     App,
     Transport,
@@ -32,6 +33,7 @@ from passdown.broker.app import (
     when_there,
 )
 from passdown.broker.children import STUCK_STATUS, Children, Opened, guard, watch_parent
+from passdown.broker.connected import require_worker
 from passdown.broker.controller import PATIENCE_S
 from passdown.broker.doorbell import Doorbell
 from passdown.broker.draining import Hands
@@ -45,7 +47,7 @@ from passdown.broker.signals import end_within, on_signals
 from passdown.broker.stores.base import Quarantine, Store
 from passdown.broker.transports import memory
 from passdown.contracts.codec import Record, decode, encode
-from passdown.contracts.errors import ContractError, PassdownError
+from passdown.contracts.errors import ContractError, Denied, PassdownError
 from passdown.contracts.plans import MERGER
 
 _log = structlog.get_logger("passdown.worker")
@@ -64,7 +66,7 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
 
     ``merge``: whether the roles of merges are served beside ``roles``.
     ``patience_s``: how long a command is tried again while the store does not answer. ``restarts``: how often
-    it was started before.
+    it was started before. ``principal``, ``token`` and ``access`` say who takes the packs, as the settings do.
     """
 
     store: str
@@ -81,6 +83,9 @@ class WorkerSpec(Record, frozen=True, kw_only=True):
     log_format: str = "console"
     health_file: str = ""
     restarts: int = 0
+    principal: str = ""
+    token: str = ""
+    access: AccessMode = "auto"
 
 
 def run_worker(spec: WorkerSpec) -> int:
@@ -120,7 +125,7 @@ class _Watcher:
                 return 0
             if self._stopping.is_set():
                 return _exit_code(status)
-            if status in (0, ContractError.exit_code):
+            if status in (0, ContractError.exit_code, Denied.exit_code):
                 return status  # what cannot work at all has said so, and would say so again
             wait = _RESTART_FIRST if time.monotonic() - began > _LIVED else min(wait * 2, _RESTART_MOST)
             _log.warning("worker.ended", how=_how(status), roles=self._spec.roles, again_s=wait)
@@ -178,7 +183,7 @@ def serve(
     if spec.pool == "prefork":
         return serving.in_children()
     opened = [app] if app else []
-    if not app and not when_there("worker", lambda: opened.append(_compose(spec)), stop):
+    if not app and not when_there("worker", lambda: opened.append(_allowed(spec, registry)), stop):
         return 0
     try:
         return serving.in_threads(opened[0])
@@ -199,7 +204,19 @@ def registry_for(modules: list[str], roles: list[str]) -> Registry:
 
 
 def _compose(spec: WorkerSpec) -> App:
-    return compose(spec.store, spec.transport, patience_s=spec.patience_s)
+    return compose(spec.store, spec.transport, patience_s=spec.patience_s, access=spec.access)
+
+
+def _allowed(spec: WorkerSpec, registry: Registry) -> App:
+    """Open the store for a worker that may take the packs of its roles; raises Denied."""
+    app = _compose(spec)
+    try:
+        registers = bool(registry.tools)
+        require_worker(app, spec.roles, registers=registers, principal=spec.principal, token=spec.token)
+    except BaseException:
+        app.close()
+        raise
+    return app
 
 
 class _Serving:
@@ -248,7 +265,7 @@ class _Serving:
             store.close()
 
     def _publish_tools(self) -> None:
-        app = _compose(self._spec)
+        app = _allowed(self._spec, self._registry)
         try:
             self._runtime(app, nobody).start()
         finally:

@@ -4,7 +4,10 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
+from passdown.broker.access.acting import AccessMode, acting_on, token_of
+from passdown.broker.access.policy import Verb
 from passdown.broker.app import SQLITE, App, Transport, open_doorbell, open_store, transport_of
 from passdown.broker.cli.frame import Frame
 from passdown.broker.client import Broker, me
@@ -13,6 +16,7 @@ from passdown.broker.joins.followups import FollowUps
 from passdown.broker.joins.service import JoinService
 from passdown.broker.logs import set_up_logs
 from passdown.broker.settings import Loaded, Settings, load
+from passdown.broker.stores.base import Store
 from passdown.contracts.errors import ContractError, NotFound
 
 _MEMORY = f"{SQLITE}:memory:"
@@ -28,10 +32,12 @@ def load_settings(frame: Frame) -> Loaded:
 
 
 @contextmanager
-def opened(frame: Frame, *, create: bool = False, ring: bool = False) -> Generator[Broker]:
-    """Open the broker for one command. With `create` a store is made where there is none; with `ring` it has a doorbell.
+def opened(frame: Frame, verb: Verb, *, create: bool = False, ring: bool = False) -> Generator[Broker]:
+    """Open the broker for one command, for somebody who may do `verb` at all (rule 10).
 
-    Raises NotFound where there is no store: looking for something must not leave an empty database behind.
+    What they may do it to is asked of each thing. With `create` a store is made where there is none; with `ring` it
+    has a doorbell. Raises Denied, and NotFound where there is no store: looking for something must not leave an empty
+    database behind.
     """
     settings = load_settings(frame).settings
     require_store(settings, create=create)
@@ -47,8 +53,10 @@ def opened(frame: Frame, *, create: bool = False, ring: bool = False) -> Generat
             queue_limit=settings.queue_limit,
         )
         controller.afterwards = FollowUps(JoinService(controller))
-        app = App(store, transport, doorbell, controller, settings.accept_effect_loss)
-        broker = Broker(app, settings.principal or _me())
+        access = cast("AccessMode", settings.access)
+        app = App(store, transport, doorbell, controller, settings.accept_effect_loss, access)
+        broker = Broker(app, settings.principal or None, token=token_of(settings))
+        broker.acting.require(verb)
     except BaseException:
         store.close()
         raise
@@ -56,13 +64,22 @@ def opened(frame: Frame, *, create: bool = False, ring: bool = False) -> Generat
         yield broker
 
 
-def _me() -> str:
+def allowed_store(settings: Settings, verb: Verb) -> Store:
+    """Open a store that is there for somebody who may do `verb`; raises Denied."""
+    store = open_store(settings.store)
     try:
-        return me()
-    except (KeyError, OSError, ImportError) as error:
-        raise ContractError(
-            "principal", "the operating system knows no name for you; give --as user:NAME"
-        ) from error
+        acting_on(
+            store,
+            principal=settings.principal or me(),
+            named=bool(settings.principal),
+            token=token_of(settings),
+            embedded=settings.store.startswith(SQLITE),
+            mode=cast("AccessMode", settings.access),
+        ).require(verb)
+    except BaseException:
+        store.close()
+        raise
+    return store
 
 
 def require_store(settings: Settings, *, create: bool) -> None:
