@@ -12,10 +12,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import briefs
 import handoff
 import joins
 import memory
 import peers
+import people
 import pools
 import store
 
@@ -26,6 +28,8 @@ BENCHMARKS: dict[str, Callable[[bool], list[str]]] = {
     "memory": memory.run,
     "pools": pools.run,
     "joins": joins.run,
+    "briefs": briefs.run,
+    "people": people.run,
 }
 
 

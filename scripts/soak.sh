@@ -8,6 +8,7 @@
 #   trees of fan-outs, a share of 0.03 for each of three stores: tests/conformance/test_trees.py   1 min    6 min
 #   groups of 2,000 and 20,000 branches at 60: tests/integration/test_joins_scale.py               40 s     5 min
 #   branches and merges whose processes are killed: tests/integration/test_joins_dying.py          2 min    4 min
+#   a hundred people race for a thousand tickets, processes killed: tests/integration/test_shifts.py 30 s     30 s
 #   much at once, much that waits, much that goes through: tests/integration/test_scale*.py        2 min   12 min
 #   eight processes on one file: tests/conformance/test_sqlite_processes.py                         10 s     60 s
 #   harm to all servers, a share of 0.1 for each combination: tests/integration/test_dying_soak.py

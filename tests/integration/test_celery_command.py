@@ -144,3 +144,13 @@ def test_rule_11_what_cannot_work_is_said_at_once(
     worker = site.celery("passdown.broker.celeryapp", "--pool", "threads")
     assert worker.wait(60) != 0
     assert said in site.log()
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_rule_10_without_the_token_that_is_needed_it_ends(
+    site: CelerySite, monkeypatch: pytest.MonkeyPatch, pool: str
+) -> None:
+    monkeypatch.setenv("PASSDOWN_ACCESS", "tokens")
+    worker = site.celery("passdown.broker.celeryapp", "--pool", pool)
+    assert worker.wait(60) != 0
+    assert "this store asks for a token" in site.log()

@@ -14,6 +14,7 @@ from passdown.broker.backoff import backoff
 from passdown.broker.controller import Controller
 from passdown.broker.core.given import DueAt
 from passdown.broker.joins.service import JoinService
+from passdown.broker.routing import Routing
 from passdown.broker.stores.base import DueNow, DueRequest
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import Record
@@ -56,6 +57,7 @@ class Tick:
     ) -> None:
         self._controller = controller
         self._joins = JoinService(controller)
+        self._routing = Routing(controller, monotonic=monotonic)
         self._batch = batch
         self._reserve_ms = reserve_ms
         self._most_wait_ms = most_wait_ms
@@ -76,9 +78,19 @@ class Tick:
         for role in found.ring:
             self._controller.ring(role)
         done = sum(self._deal(entry, now) for entry in found.entries)
+        self._route()
         full = len(found.entries) >= self._batch
         wait = 0 if full else min(found.next_ms, self._most_wait_ms)
         return Swept(done=done, failed=len(found.entries) - done, rung=found.ring, wait_ms=wait)
+
+    def _route(self) -> None:
+        """Look after tickets that nobody may take or hold; what goes wrong there must not stop timers."""
+        try:
+            self._routing.now_and_then()
+        except Unavailable as error:
+            _log.warning("tick.not_routed", error=str(error))
+        except Exception:  # noqa: BLE001 - it looks again in a moment, and says so each time
+            _log.exception("tick.broken", kind="routing")
 
     def _deal(self, entry: DueNow, began: float) -> bool:
         """Carry out one entry; a fault with one is said, and leaves the others alone.

@@ -9,7 +9,7 @@ import msgspec
 import pydantic
 import pytest
 
-from passdown.broker import Broker, acts, client, controller
+from passdown.broker import Broker, acts, client, connected, controller
 from passdown.contracts import commands as cmd
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, NotFound, PlanError
 from passdown.contracts.pack import Resource
@@ -277,7 +277,7 @@ class TestPrincipals:
             raise error
 
         monkeypatch.setattr(getpass, "getuser", fail)
-        monkeypatch.setattr(client.os, "getuid", lambda: 1234)
+        monkeypatch.setattr(connected.os, "getuid", lambda: 1234)
         assert client.me() == "user:uid-1234"
 
 

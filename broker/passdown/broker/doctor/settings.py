@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from passdown.broker.findings import Finding
-from passdown.broker.settings import ROWS, Loaded, shown, unknown_variables
+from passdown.broker.settings import ROWS, Loaded, told, unknown_variables
 from passdown.broker.transports.addresses import shown_address
 
 _WHAT = "settings"
@@ -12,7 +12,7 @@ _WHAT = "settings"
 def settings_findings(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
     """Return one finding about what is set, and one for each variable that is no setting."""
     said = [
-        f"{name} = {shown_address(shown(getattr(loaded.settings, row.field)))} ({loaded.origins[name]})"
+        f"{name} = {shown_address(told(row, loaded.settings))} ({loaded.origins[name]})"
         for name, row in ROWS.items()
         if loaded.origins[name] != "default"
     ]

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from passdown.broker.doctor.stores import MOST_LOOKED_AT, quarantined
 from passdown.broker.durability import losing_writes
-from passdown.broker.findings import Examination, Finding, may_lose
+from passdown.broker.findings import Examination, Finding, Level, may_lose
 from passdown.broker.plans.durations import spell
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.queries import FindQueues, FindTickets, QueueRow, TicketRow
+from passdown.contracts.plans import ALERTS, OPERATORS
 from passdown.contracts.push import role_of_pushed
 
 #: Something overdue for so long (ms), or this many of one's own waits between two looks, and no tick sees to it.
@@ -17,7 +18,6 @@ _NOBODY_MS, _BEHIND_MS = 60_000, 600_000
 #: Sessions to be told of, from which on those who listen hear late.
 _MUCH_TO_TELL = 1_000
 _MOST_TICKETS = 1_000
-OPERATORS = "operators"
 
 
 def tick_findings(seen: Examination, every_ms: int) -> list[Finding]:
@@ -83,17 +83,23 @@ def quarantine_findings(store: Store) -> list[Finding]:
 
 
 def ticket_findings(store: Store) -> list[Finding]:
-    """Say how many tickets came to the operators, which is where goes what no plan sends to somebody else."""
-    found = store.find(FindTickets(queue=OPERATORS, limit=_MOST_TICKETS))
+    """Say how many tickets came to the operators, where goes what no plan sends to somebody else, and how many to nobody."""
+    return [
+        _tickets_on(store, OPERATORS, "yellow", f"`passdown tickets --queue {OPERATORS}` lists them"),
+        _tickets_on(store, ALERTS, "red", "nobody took them: name people who may, or hand them on"),
+    ]
+
+
+def _tickets_on(store: Store, queue: str, level: Level, advice: str) -> Finding:
+    found = store.find(FindTickets(queue=queue, limit=_MOST_TICKETS))
     rows = [row for row in found if isinstance(row, TicketRow)] if isinstance(found, list) else []
-    what = f"tickets for {OPERATORS}"
+    what = f"tickets for {queue}"
     if not rows:
-        return [Finding(level="green", what=what, found="none is open")]
+        return Finding(level="green", what=what, found="none is open")
     age = store.load("").now - rows[0].opened_at
     count = f"{_MOST_TICKETS:,} or more" if len(rows) == _MOST_TICKETS else f"{len(rows):,}"
     told = f"{count} open, the oldest for {_span(age)}: {rows[0].why}"
-    advice = f"`passdown tickets --queue {OPERATORS}` lists them"
-    return [Finding(level="yellow", what=what, found=told, advice=advice)]
+    return Finding(level=level, what=what, found=told, advice=advice)
 
 
 def durability_findings(store: Store, accepted: bool) -> list[Finding]:

@@ -80,11 +80,18 @@ def test_a_queue_that_falls_behind_is_yellow(store: Store, clock: Clock) -> None
 
 def test_tickets_that_no_plan_sends_elsewhere_are_said(store: Store, clock: Clock) -> None:
     store.commit([step("a", tickets=[ticket("a", queue="leads", opened_at=START_MS)])])
-    assert levels(work.ticket_findings(store)) == ["green"]
+    assert levels(work.ticket_findings(store)) == ["green", "green"]
     store.commit([step("b", tickets=[ticket("b", queue="operators", opened_at=START_MS)])])
     clock.forward(90_000_000)
-    (found,) = work.ticket_findings(store)
+    found, _ = work.ticket_findings(store)
     assert (found.level, found.found) == ("yellow", "1 open, the oldest for 1d1h: over the limit")
+
+
+def test_h05_tickets_that_nobody_took_are_red(store: Store) -> None:
+    store.commit([step("a", tickets=[ticket("a", queue="alerts", opened_at=START_MS)])])
+    _, found = work.ticket_findings(store)
+    assert (found.level, found.what) == ("red", "tickets for alerts")
+    assert found.advice == "nobody took them: name people who may, or hand them on"
 
 
 def test_what_was_refused_is_said(store: Store) -> None:
