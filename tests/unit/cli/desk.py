@@ -84,6 +84,8 @@ class Desk:
         #: How much longer addresses and results of mails are (bytes).
         self.big = 0
         self.on_help: Callable[[], object] = lambda: None
+        #: What the helper asks.
+        self.ask: list[Question] = []
         gateway = DirectGateway(self.broker.app.controller)
         self._runtime = Runtime(
             gateway, agents=self._agents(), tools=self._tools(), options=Options(linger_seconds=0)
@@ -153,6 +155,8 @@ class Desk:
                 for n in range(pack.inputs["count"]):
                     ctx.call("mail.send", to=f"{n}@example.org" + "x" * self.big)
                 return Done({})
+            case "ask" if not pack.answers:
+                return NeedsInput(self.ask)
             case "refuse":
                 return Refused("against the rules", policy="no-gifts")
             case "escalate" if not pack.feedback:

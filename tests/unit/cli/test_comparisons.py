@@ -28,6 +28,13 @@ def conflict(workshop: Workshop, **more: Any) -> Session:
     return session
 
 
+def below_brief(out: str) -> str:
+    """Return what is shown of a ticket below its brief."""
+    brief, _, rest = out.partition("\nwhat to decide\n")
+    assert brief.startswith("# Brief of ")
+    return rest
+
+
 def typed(cli: Cli, ticket: str, verb: str) -> Said:
     """Type the command that the ticket's screen shows for a verb, as it stands there."""
     lines = [line.strip() for line in cli("show", ticket).out.splitlines()]
@@ -37,7 +44,7 @@ def typed(cli: Cli, ticket: str, verb: str) -> Said:
 
 def test_branches_stand_side_by_side(in_workshop: Cli, workshop: Workshop) -> None:
     session = conflict(workshop)
-    out = in_workshop("show", "k/1").out
+    out = below_brief(in_workshop("show", "k/1").out)
     assert out.splitlines()[0] == 'the branches disagree in verdict: "fine" by ann, carl, "bad" by bob'
     assert f"ticket      {session.id}/1, conflict in operators for " in out
     assert "join        stage fan: all 3 must be done; 3 done" in out
@@ -164,7 +171,7 @@ class TestDeciding:
     @pytest.mark.parametrize(
         ("args", "code", "said"),
         [
-            (("choose",), 2, "choose names a branch"),
+            (("choose",), 2, "choose needs a VALUE: a branch"),
             (("choose", "dora"), 2, "no branch that has ended has the name 'dora'"),
             (("choose", "ann", "--branch", "bob"), 2, "choose takes its branch as VALUE"),
             (("merge", "ann"), 2, "merge takes no VALUE"),
@@ -200,6 +207,6 @@ class TestDeciding:
         session = workshop.submit(review_plan())
         workshop.work()
         ticket = f"{session.branch('ann').id}/1"
-        assert in_workshop("show", ticket).out.splitlines()[0].endswith(": who?")
+        assert below_brief(in_workshop("show", ticket).out).splitlines()[0].endswith(": who?")
         assert in_workshop("resolve", ticket, "send-back", "look again").code == 0
         assert session.branch("ann").state().feedback[0].text == "look again"

@@ -76,7 +76,7 @@ def test_an_answer_that_is_wrong_says_so_and_changes_nothing(
 def test_an_approval_is_given_by_another_person(at_desk: Cli, desk: Desk, proposed: str) -> None:
     mine = at_desk("resolve", proposed, "approve")
     assert (mine.code, mine.out) == (5, "")
-    assert "whoever initiated an action does not approve it" in mine.err
+    assert "whoever initiated or proposed an action does not decide on it" in mine.err
     said = at_desk("resolve", proposed, "approve", "--as", "user:ann", "--note", "fine")
     assert (said.code, said.out) == (0, f"ticket {proposed}: approve; the session is queued\n")
     desk.work()

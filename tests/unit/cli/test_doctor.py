@@ -25,6 +25,7 @@ EXPECTED = [
     "outgoing events",
     "role queues",
     "tickets for operators",
+    "tickets for alerts",
     "quarantine",
     "transport",
 ]
@@ -37,7 +38,7 @@ def test_each_thing_is_one_line(at_desk: Cli, desk: Desk) -> None:
     found = {line[1].strip() or line[2].strip(): line[0] for line in lines[1:-2]}
     assert list(found) == EXPECTED
     assert set(found.values()) == {"green", "yellow"}
-    assert said.out.splitlines()[-1] == "1 yellow, 12 green"
+    assert said.out.splitlines()[-1] == "1 yellow, 13 green"
 
 
 def test_as_json_it_is_one_document(at_desk: Cli) -> None:

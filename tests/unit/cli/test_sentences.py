@@ -23,6 +23,7 @@ from passdown.contracts.returns import (
 )
 from tests.unit.cli.desk import Desk
 
+BOB = "user:bob"
 JOIN = "s0-1.j-2"
 EFFECT = "s0-1.e-0123456789abcdef"
 EVIL = "a\x1b[31m\nb"
@@ -121,6 +122,12 @@ SAID: list[tuple[ev.Event, str]] = [
         ev.ToolCalled(tool="orders.read", args=None, args_digest="f" * 64, result_digest="e" * 64),
         "orders.read arguments ffffffffffff gave eeeeeeeeeeee",
     ),
+    (
+        ev.ToolCalled(
+            tool="orders.read", args={}, args_digest="f" * 64, result_digest="", error="KeyError: 1"
+        ),
+        "orders.read {} raised KeyError: 1",
+    ),
     (ev.ToolDenied(tool="x", why="not granted"), "x: not granted"),
     (ev.Returned(body=DoneReturn(output={"a": 1}, **BOUND)), 'done: {"a":1}'),
     (
@@ -149,12 +156,38 @@ SAID: list[tuple[ev.Event, str]] = [
         ev.TicketOpened(ticket_no=2, kind="failure", queue="q", why="3 failed", actions=[]),
         "ticket 2 (failure) in q: 3 failed",
     ),
+    (
+        ev.TicketOpened(
+            ticket_no=3, kind="permission", queue="q", why="w", actions=[], about=EFFECT, approvals=2
+        ),
+        "ticket 3 (permission about e-0123456789ab, 2 people must agree) in q: w",
+    ),
+    (ev.TicketReleased(ticket_no=1, holder=BOB, why="given-back"), "ticket 1: user:bob gave it back"),
+    (
+        ev.TicketReleased(ticket_no=1, holder=BOB, why="given-back", reason=EVIL),
+        "ticket 1: user:bob gave it back: a\\x1b[31m …",
+    ),
+    (ev.TicketReleased(ticket_no=1, holder=BOB, why="lapsed"), "ticket 1: the claim of user:bob ran out"),
+    (ev.TicketReleased(ticket_no=1, holder=BOB, why="access"), "ticket 1: user:bob may no longer hold it"),
+    (ev.TicketReassigned(ticket_no=1, to_queue="leads", reason="hm"), "ticket 1 to queue leads: hm"),
+    (ev.TicketReassigned(ticket_no=1, to=BOB, claim_id="t"), "ticket 1 to user:bob"),
+    (ev.TicketWoken(ticket_no=1), "ticket 1 is offered again"),
+    (ev.TicketCommented(ticket_no=1, text="look\nhere"), "on ticket 1: look …"),
+    (ev.TicketApproved(ticket_no=1, action="a"), "ticket 1: one approval of several"),
+    (
+        ev.TicketApproved(ticket_no=1, action="a", args={"a": 1}, note="less"),
+        'ticket 1: one approval of several with {"a":1}: less',
+    ),
+    (ev.TicketEscalated(ticket_no=1, level=2, queue="leads"), "ticket 1 to level 2, queue leads"),
+    (ev.TicketExpired(ticket_no=1, to="tell"), "nobody resolved ticket 1 in time; on to tell"),
+    (ev.TicketExpired(ticket_no=1, to="fail"), "nobody resolved ticket 1 in time; the session fails"),
     (ev.TicketResolved(ticket_no=1, resolution="approve"), "ticket 1: approve"),
     (
         ev.TicketResolved(ticket_no=1, resolution="edit", value={"a": 1}, note="less"),
         'ticket 1: edit {"a":1}: less',
     ),
     (ev.TicketWithdrawn(ticket_no=1, why="over"), "ticket 1: over"),
+    (ev.TicketWithdrawn(ticket_no=1, why="over", holder=BOB), "ticket 1, held by user:bob: over"),
     (ev.Paused(reason="lunch"), "until it is resumed: lunch"),
     (ev.Resumed(), "the session goes on"),
     (
@@ -230,7 +263,7 @@ SAID: list[tuple[ev.Event, str]] = [
         "all branches of join j-2 have ended: 3 done; 3 effects done by branches that do not count",
     ),
     (ev.Reopened(feedback="again\nand again"), "sent back: again …"),
-    (reserved.TicketExpired(ticket_no=1), '{"type":"TicketExpired","ticketNo":1}'),
+    (reserved.PenMoved(pen=2, visit_id="v-1"), '{"type":"PenMoved","pen":2,"visitId":"v-1"}'),
 ]
 
 
@@ -266,6 +299,19 @@ def test_an_event_is_one_line(event: ev.Event, line: str) -> None:
             "ticket 1: approve, good until ",
             ":00",
         ),
+        (ev.TicketClaimed(ticket_no=1, claim_id="t", until=1), "ticket 1 held until ", ":00"),
+        (
+            ev.TicketClaimed(ticket_no=1, claim_id="t", until=1, taken_from=BOB, reason="ill"),
+            "ticket 1 held until ",
+            ":00, taken over from user:bob: ill",
+        ),
+        (ev.TicketExtended(ticket_no=1, until=1), "ticket 1 held until ", ":00"),
+        (
+            ev.TicketReassigned(ticket_no=1, to=BOB, claim_id="t", until=1),
+            "ticket 1 to user:bob, until ",
+            ":00",
+        ),
+        (ev.TicketSnoozed(ticket_no=1, until=1, reason="later"), "ticket 1 rests until ", ":00: later"),
     ],
 )
 def test_a_time_in_an_event_is_local(event: ev.Event, begins: str, ends: str) -> None:

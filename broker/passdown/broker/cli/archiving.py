@@ -106,7 +106,7 @@ def run_command(frame: Frame, as_json: bool) -> None:
     retention = retention_of(settings)
     if retention is None:
         raise ContractError("setting retention", "it is 0s: sessions are kept for ever; say how long")
-    with opened(frame) as broker:
+    with opened(frame, "store.archive") as broker:
         archivist = Archivist(broker.app.store, retention)
         passes = [archivist.once()]
         while passes[-1].more:

@@ -8,7 +8,7 @@ import click
 from passdown.broker.cli import output, tables
 from passdown.broker.cli.frame import Command, Frame, json_option
 from passdown.broker.cli.opening import load_settings
-from passdown.broker.settings import ROWS, Loaded, Row, shown, unknown_variables
+from passdown.broker.settings import ROWS, SECRET, Loaded, Row, shown, told, unknown_variables
 
 
 @click.command("config", cls=Command)
@@ -31,7 +31,7 @@ def config_command(frame: Frame, as_json: bool) -> None:
 
 
 def _view(row: Row, loaded: Loaded) -> dict[str, Any]:
-    value = getattr(loaded.settings, row.field)
+    value = told(row, loaded.settings) if row.kind == SECRET else getattr(loaded.settings, row.field)
     return {
         "value": shown(value) if isinstance(value, float) else value,
         "origin": loaded.origins[row.name],
@@ -42,7 +42,7 @@ def _view(row: Row, loaded: Loaded) -> dict[str, Any]:
 def _line(row: Row, loaded: Loaded) -> list[tables.Cell]:
     return [
         row.name,
-        shown(getattr(loaded.settings, row.field)) or "(empty)",
+        told(row, loaded.settings) or "(empty)",
         loaded.origins[row.name],
         row.meaning.replace("`", ""),
     ]

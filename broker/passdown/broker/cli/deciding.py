@@ -1,23 +1,23 @@
 """`answer` and `resolve`: what people decide."""
 
-from typing import Any, cast, get_args
-
 import click
 
 from passdown.broker.cli import output
-from passdown.broker.cli.frame import Command, Frame
+from passdown.broker.cli.deciding_forms import resolve_by_form
+from passdown.broker.cli.frame import Command, Frame, json_option
+from passdown.broker.cli.inboxing import for_each, ref_of
 from passdown.broker.cli.opening import opened
-from passdown.broker.cli.params import ticket_of, value_of
+from passdown.broker.cli.params import value_of
+from passdown.broker.cli.prompts import at_terminal
+from passdown.broker.cli.resolving import RESOLUTIONS, Typed, as_resolution, decide, lacks_value, read, stands
+from passdown.broker.cli.words import clean, cut
 from passdown.broker.client import Session
 from passdown.broker.core.parts import Asked
-from passdown.contracts.events import InputRequested, Resolution
+from passdown.broker.inbox import Ref, TicketView
+from passdown.contracts.events import InputRequested
 from passdown.contracts.returns import Question
 from passdown.contracts.schema import Schema
-
-_RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
-#: Resolutions whose value is text, and those that take none.
-_TEXT = ("send-back", "redirect", "choose")
-_BARE = ("approve", "deny", "cancel", "not-done", "merge")
+from passdown.contracts.ticket_events import Resolution
 
 
 @click.command("answer", cls=Command)
@@ -34,7 +34,7 @@ def answer_command(frame: Frame, session: str, question: str, value: str, attemp
     A VALUE that is JSON counts as JSON, unless the question wants a string; - reads standard input. A
     VALUE that begins with - comes after --.
     """
-    with opened(frame, ring=True) as broker:
+    with opened(frame, "session.answer", ring=True) as broker:
         handle = broker.session(session)
         given = value_of(value, _wanted(handle, question, attempt), what="answer")
         handle.answer(question, given, attempt=attempt)
@@ -57,21 +57,25 @@ def _wanted(session: Session, question: str, attempt: int | None) -> Schema:
     return asked[-1].schema if asked else True
 
 
-@click.command("resolve", cls=Command)
-@click.argument("ticket")
-@click.argument("resolution", type=click.Choice(_RESOLUTIONS))
-@click.argument("value", required=False)
-@click.option(
+_BRANCHES = click.option(
     "--branch", "branches", metavar="NAME", multiple=True, help="For send-back: a branch; may be repeated."
 )
-@click.option("--note", default="", help="Why, for the record and for whoever goes on.")
+_NOTE = click.option("--note", default="", help="Why, for the record and for whoever goes on.")
+
+
+@click.command("resolve", cls=Command)
+@click.argument("ticket")
+@click.argument("resolution", type=click.Choice(RESOLUTIONS))
+@click.argument("value", required=False)
+@_BRANCHES
+@_NOTE
 @click.pass_obj
 @click.pass_context
 def resolve_command(
     ctx: click.Context,
     frame: Frame,
     ticket: str,
-    resolution: str,
+    resolution: Resolution,
     value: str | None,
     branches: tuple[str, ...],
     note: str,
@@ -85,27 +89,92 @@ def resolve_command(
     do better, for redirect a stage, for choose a branch.
 
     Of a ticket on a join, send-back names its branches: --branch ann --branch bob --note "count again".
+
+    It asks nothing; `passdown inbox resolve` does, at a terminal, and takes several tickets.
     """
-    if value is not None and resolution in _BARE:
-        raise click.UsageError(f"{resolution} takes no VALUE; say why with --note", ctx)
-    if branches and resolution != "send-back":
-        raise click.UsageError("--branch goes with send-back; choose takes its branch as VALUE", ctx)
-    given: Any = value if value is None or resolution in _TEXT else value_of(value, what="resolution")
-    if branches:
-        given = {"branches": list(branches), "feedback": note if value is None else value}
-    with opened(frame, ring=True) as broker:
-        session, number = ticket_of(broker, ticket)
-        if resolution == "send-back" and not branches:
-            given = _by_branch(session, number, given)
-        session.resolve(number, cast("Resolution", resolution), given, note=note)
-        output.say(f"ticket {session.id}/{number}: {resolution}; the session is {session.status()}")
+    decision = read(ctx, Typed(resolution, value, branches, note))
+    with opened(frame, "ticket.resolve", ring=True) as broker:
+        ref = ref_of(broker, ticket)
+        decide(broker, ref, decision)
+        output.say(f"ticket {ref.session_id}/{ref.ticket_no}: {resolution}{stands(broker, ref)}")
 
 
-def _by_branch(session: Session, number: int, value: Any) -> Any:
-    """Return what is sent back: to branches of a join an object, which names them; else text."""
-    ticket = session.state().ticket(number)
-    if ticket is None or ticket.kind not in ("conflict", "short"):
-        return value
-    if value is None or not value.lstrip().startswith("{"):
-        raise click.UsageError("say which branches it goes back to: --branch NAME, once for each")
-    return value_of(value, what="resolution")
+@click.command("resolve", cls=Command)
+@click.argument("words", metavar="TICKET... [RESOLUTION [VALUE]]", nargs=-1, required=True)
+@_BRANCHES
+@_NOTE
+@click.option(
+    "--lease", metavar="TOKEN", help="The token of your claim, as it was given; by default the one of now."
+)
+@click.option(
+    "--version", type=click.IntRange(1), help="The ticket's version as you saw it; by default that of now."
+)
+@json_option
+@click.pass_obj
+@click.pass_context
+def inbox_resolve_command(
+    ctx: click.Context,
+    frame: Frame,
+    *,
+    words: tuple[str, ...],
+    branches: tuple[str, ...],
+    note: str,
+    lease: str | None,
+    version: int | None,
+    as_json: bool,
+) -> None:
+    """Decide tickets that you hold, or that nobody does; - reads their names from standard input.
+
+    RESOLUTION and VALUE are those of `passdown resolve`. At a terminal what is left out is asked for, field by field,
+    and shown before it is sent; what was typed is kept as your draft where it is not. Elsewhere nothing is ever asked.
+    """
+    tickets, resolution, value = _split(ctx, words)
+    asks = at_terminal() and not as_json
+    typed = None if resolution is None else Typed(resolution, value, branches, note, version, lease)
+    if len(tickets) > 1 or tickets[0] == "-":
+        if lease is not None or version is not None:
+            raise click.UsageError("--lease and --version go with one ticket", ctx)
+        asks = False
+    if typed is None and not asks:
+        raise click.UsageError(f"say the RESOLUTION: one of {', '.join(RESOLUTIONS)}", ctx)
+    if typed is None or (asks and not branches and _is_open(typed)):
+        if lease is not None or version is not None or branches:
+            raise click.UsageError("--lease, --version and --branch go with a RESOLUTION and its VALUE", ctx)
+        _by_form(ctx, frame, tickets[0], resolution, note)
+        return
+    decision = read(ctx, typed)
+    with opened(frame, "ticket.resolve", ring=True) as broker:
+
+        def told(ref: Ref, _: TicketView | None) -> str:
+            return f"{decision.resolution}{stands(broker, ref)}"
+
+        for_each(ctx, broker, tickets, lambda ref: decide(broker, ref, decision), told, as_json=as_json)
+
+
+def _is_open(typed: Typed) -> bool:
+    """Whether something is left to be asked for."""
+    needs_words = typed.resolution == "send-back" and not typed.note
+    return lacks_value(typed) or (typed.value is None and (needs_words or typed.resolution == "done"))
+
+
+def _split(ctx: click.Context, words: tuple[str, ...]) -> tuple[list[str], Resolution | None, str | None]:
+    """Return the tickets, the resolution and its value: the first word that is a resolution ends the tickets."""
+    at = next((n for n, word in enumerate(words) if as_resolution(word)), len(words))
+    tickets, rest = list(words[:at]), words[at:]
+    if not tickets:
+        raise click.UsageError("name a TICKET, as SESSION/NUMBER, before the RESOLUTION", ctx)
+    wrong = next((word for word in tickets if word != "-" and "/" not in word), None)
+    if wrong is not None:
+        raise click.UsageError(f"{wrong!r} is neither a TICKET nor a RESOLUTION", ctx)
+    if len(rest) > 2:
+        raise click.UsageError(f"there is one VALUE; {cut(clean(rest[2]), 60)!r} is too much", ctx)
+    if "-" in tickets and rest[1:] == ("-",):
+        raise click.UsageError("standard input can be the tickets or the VALUE, not both", ctx)
+    return tickets, as_resolution(rest[0]) if rest else None, rest[1] if len(rest) > 1 else None
+
+
+def _by_form(ctx: click.Context, frame: Frame, name: str, resolution: Resolution | None, note: str) -> None:
+    with opened(frame, "ticket.resolve", ring=True) as broker:
+        ref = ref_of(broker, name)
+        resolve_by_form(ctx, broker, ref, resolution, note)
+        output.say(f"{ref.session_id}/{ref.ticket_no}  decided{stands(broker, ref)}")

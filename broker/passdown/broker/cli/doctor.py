@@ -6,15 +6,16 @@ from collections import Counter
 import click
 from rich.text import Text
 
-from passdown.broker.app import open_store, transport_of
+from passdown.broker.app import transport_of
 from passdown.broker.cli import output, tables
 from passdown.broker.cli.frame import Command, Frame, json_option
-from passdown.broker.cli.opening import load_settings, require_store
+from passdown.broker.cli.opening import allowed_store, load_settings, require_store
 from passdown.broker.cli.words import clean, cut
 from passdown.broker.doctor import Patient, examine
 from passdown.broker.findings import Finding, Level
 from passdown.broker.settings import Settings
 from passdown.broker.stores.base import Store
+from passdown.contracts.errors import Denied
 
 #: The exit code where something is red, as for what is unavailable.
 RED = 6
@@ -36,13 +37,16 @@ def doctor_command(ctx: click.Context, frame: Frame, as_json: bool) -> None:
     """
     loaded = load_settings(frame)
     settings = loaded.settings
+    denied: list[Denied] = []
     patient = Patient(
         loaded=loaded,
-        open_store=lambda: _open(settings),
+        open_store=lambda: _open(settings, denied),
         transport=lambda: transport_of(settings.store, settings.transport),
         environ=os.environ,
     )
     findings = list(examine(patient))
+    if denied:
+        raise denied[0]
     worst = _worst(findings)
     if as_json:
         output.print_json({"level": worst, "findings": findings})
@@ -51,9 +55,14 @@ def doctor_command(ctx: click.Context, frame: Frame, as_json: bool) -> None:
     ctx.exit(RED if worst == "red" else 0)
 
 
-def _open(settings: Settings) -> Store:
+def _open(settings: Settings, denied: list[Denied]) -> Store:
+    """Open the store for somebody who may look into it; that they may not is no finding, and is kept in `denied`."""
     require_store(settings, create=False)
-    return open_store(settings.store)
+    try:
+        return allowed_store(settings, "store.read")
+    except Denied as error:
+        denied.append(error)
+        raise
 
 
 def _worst(findings: list[Finding]) -> Level:

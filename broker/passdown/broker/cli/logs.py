@@ -43,7 +43,7 @@ def log_command(
     """
     if tree and (after or follow):
         raise click.UsageError("--tree shows whole logs: leave out --after and --follow", ctx)
-    with opened(frame) as broker:
+    with opened(frame, "session.read") as broker:
         handle = broker.session(session)
         if tree:
             show_tree_log(broker, handle, as_json=as_json)
@@ -85,7 +85,7 @@ def why_command(frame: Frame, effect: str, as_json: bool) -> None:
     EFFECT is an effectId, its idempotency key, or so much of its beginning that no other effect of the
     session fits. All is taken from the session's log.
     """
-    with opened(frame) as broker:
+    with opened(frame, "session.read") as broker:
         session = _session_of(broker, effect)
         log = list(session.events())
         above = path_of(broker.app.controller, session.state())

@@ -11,7 +11,6 @@ from passdown.broker.cli.screens import show_status
 from passdown.broker.cli.views.sessions import status_view
 from passdown.broker.cli.words import many
 from passdown.broker.core.state import A2A_STATE
-from passdown.broker.joins.tickets import open_tickets
 
 _STATUSES = click.Choice(list(A2A_STATE))
 _LIMIT = click.IntRange(1, 1000)
@@ -26,7 +25,7 @@ def status_command(frame: Frame, session: str, as_json: bool) -> None:
 
     SESSION is its id or the key that it was submitted with.
     """
-    with opened(frame) as broker:
+    with opened(frame, "session.read") as broker:
         view = status_view(broker, broker.session(session))
     if as_json:
         output.print_json(view)
@@ -78,7 +77,7 @@ def _list_sessions(
 ) -> None:
     if plan is not None and "@" not in plan:
         raise click.BadParameter(f"expected NAME@VERSION, such as {plan}@1", param_hint="--plan")
-    with opened(frame) as broker:
+    with opened(frame, "session.read") as broker:
         if before is not None:
             before = broker.session(before).id
         rows = broker.sessions(status=status, plan=plan, task=task, limit=limit, before=before)
@@ -93,7 +92,7 @@ def _list_sessions(
 
 
 def _list_branches(frame: Frame, name: str, join: str | None, first: int, limit: int, as_json: bool) -> None:
-    with opened(frame) as broker:
+    with opened(frame, "session.read") as broker:
         session = broker.session(name)
         rows = session.branches(join, first=first, limit=limit)
         now = broker.app.store.load("").now
@@ -117,9 +116,9 @@ def tickets_command(frame: Frame, queue: str | None, session: str | None, limit:
 
     A ticket of a branch says which, and of which session. With --session those of its branches are listed, too.
     """
-    with opened(frame) as broker:
+    with opened(frame, "ticket.read") as broker:
         session_id = broker.session(session).id if session is not None else None
-        rows, more = open_tickets(broker.app.controller, queue=queue, session_id=session_id, limit=limit)
+        rows, more = broker.ticket_page(queue=queue, session_id=session_id, limit=limit)
         now = broker.app.store.load("").now
     if as_json:
         output.print_json({"tickets": rows, "more": more})

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from passdown.broker.cli.words import cut
-from passdown.broker.client import Broker, Session
+from passdown.broker.client import Broker
 from passdown.broker.joins.lists import LIST_BUDGET
 from passdown.broker.plans.durations import LONGEST, seconds, spell
 from passdown.contracts import pointers
@@ -70,6 +70,11 @@ def value_of(text: str, schema: Schema = True, *, what: str = "value") -> Any:
         return read_json(text, what)
     fits = compile_schema(schema).is_valid
     return text if fits(text) and not fits(found) else read_json(text, what)
+
+
+def text_of(text: str, *, what: str) -> str:
+    """Return a text; ``-`` reads standard input."""
+    return _unicode(_stdin(what), what).strip() if text == "-" else text
 
 
 def input_of(text: str, schema: Schema = True, *, what: str = "input") -> Any:
@@ -201,12 +206,12 @@ def schema_file(path: str | None) -> Schema | None:
     return schema
 
 
-def ticket_of(broker: Broker, name: str) -> tuple[Session, int]:
-    """Return the session and the number that ``SESSION/NO`` names (the session by its id or key)."""
+def ticket_of(broker: Broker, name: str) -> tuple[str, int]:
+    """Return the id of the session, and the number, that ``SESSION/NO`` names (the session by its id or key)."""
     session, _, number = name.rpartition("/")
     if not session or not _NUMBER.fullmatch(number):
         raise click.BadParameter(f"expected SESSION/NUMBER, got {cut(name, 80)!r}", param_hint="TICKET")
     try:
-        return broker.session(session), int(number)
+        return broker.session_id(session), int(number)
     except NotFound as error:
         raise NotFound("ticket", name, f"there is no session {session!r}") from error

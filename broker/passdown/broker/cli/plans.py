@@ -64,7 +64,7 @@ def check_command(
 
 def _stored_tools(frame: Frame) -> dict[str, ToolSpec]:
     try:
-        with opened(frame) as broker:
+        with opened(frame, "tool.read") as broker:
             return {spec.name: spec for _, spec in registered_tools(broker)}
     except NotFound:
         return {}
@@ -94,10 +94,12 @@ def register_command(frame: Frame, files: tuple[Path, ...]) -> None:
     All are checked before one is registered, also against the tools that are registered.
     """
     plans = [load_plan(path) for path in files]
-    with opened(frame, create=True) as broker:
+    with opened(frame, "plan.register", create=True) as broker:
         tools = {spec.name: spec for _, spec in registered_tools(broker)}
         for path, plan in zip(files, plans, strict=True):
             _require_sound(path, check_tools(plan, tools))
+        for plan in plans:
+            broker.acting.require("plan.register", f"plan:{plan.name}")
         for plan in plans:
             ref = broker.register(plan)
             output.say(f"{ref} {ref.digest}")
@@ -130,7 +132,8 @@ def show_command(ctx: click.Context, frame: Frame, name: str, mermaid: bool, as_
 def _plan(frame: Frame, name: str) -> Plan:
     if name.endswith(".toml") or "/" in name:
         return load_plan(Path(name))
-    with opened(frame) as broker:
+    with opened(frame, "plan.read") as broker:
+        broker.acting.require("plan.read", f"plan:{name.partition('@')[0]}")
         return _registered(broker, name)
 
 

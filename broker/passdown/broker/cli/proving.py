@@ -29,7 +29,7 @@ def replay_command(ctx: click.Context, frame: Frame, session: str | None, every:
     """
     if (session is None) != every:
         raise click.UsageError("name a SESSION, or --all", ctx)
-    with opened(frame) as broker:
+    with opened(frame, "store.read" if every else "session.read") as broker:
         holds = _replay_all(broker, as_json) if session is None else _replay_one(broker, session, as_json)
     if not holds:
         ctx.exit(1)

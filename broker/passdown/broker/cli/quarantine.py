@@ -43,7 +43,7 @@ def quarantine_command() -> None:
 @click.pass_obj
 def list_command(frame: Frame, source: str | None, limit: int, as_json: bool) -> None:
     """List what was refused, newest first."""
-    with opened(frame) as broker:
+    with opened(frame, "quarantine.read") as broker:
         found = _rows(broker, limit if source is None else MOST_QUARANTINED)
         now = broker.app.store.load("").now
     rows = [row for row in found if source in (None, row.source)][:limit]
@@ -75,7 +75,7 @@ def show_command(frame: Frame, id_: int, raw: bool, as_json: bool) -> None:
 
     What is no text is shown as hexadecimal numbers.
     """
-    with opened(frame) as broker:
+    with opened(frame, "quarantine.read") as broker:
         row = _row(broker, id_)
     if raw:
         sys.stdout.buffer.write(row.body)
@@ -97,7 +97,7 @@ def drop_command(ctx: click.Context, frame: Frame, ids: tuple[int, ...], every: 
     """Forget messages."""
     if bool(ids) == every:
         raise click.UsageError("name some ID, or --all", ctx)
-    with opened(frame) as broker:
+    with opened(frame, "quarantine.change") as broker:
         rows = _rows(broker, MOST_QUARANTINED) if every else [_row(broker, one) for one in _once(ids)]
         for row in rows:
             broker.app.store.put(Drop(id=row.id))
@@ -115,7 +115,7 @@ def retry_command(ctx: click.Context, frame: Frame, ids: tuple[int, ...]) -> Non
     there with what is wrong with it now. Exits with 1 where one stays. Only returns can be retried. Of an event
     that was given up (source outgoing) `show ID --raw` writes the bytes, to be published by other means.
     """
-    with opened(frame, ring=True) as broker:
+    with opened(frame, "quarantine.change", ring=True) as broker:
         rows = [_row(broker, one) for one in _once(ids)]
         for row in rows:
             _require_retryable(row)

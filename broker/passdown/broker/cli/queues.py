@@ -15,7 +15,7 @@ def queues_command(frame: Frame, as_json: bool) -> None:
 
     Packs wait, are taken and not claimed yet, or run. A role whose packs wait longer and longer has no workers, or too few.
     """
-    with opened(frame) as broker:
+    with opened(frame, "queue.read") as broker:
         rows = broker.queues()
     if as_json:
         output.print_json({"queues": rows})

@@ -30,7 +30,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Look": {
         "status": ("looking", "Show where a session stands and what it waits for."),
-        "show": ("showing", "Draw the tree of a session, or show what a ticket asks."),
+        "show": ("showing", "Draw the tree of a session, or show a ticket with its brief."),
         "list": ("looking", "List sessions, newest first."),
         "queues": ("queues", "List the role queues: what waits, what runs, since when."),
         "tickets": ("looking", "List what waits for people, oldest first."),
@@ -40,6 +40,12 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "quarantine": ("quarantine", "List, show, retry and drop what was refused."),
         "export": ("exporting", "Write all sessions as JSON Lines, for a check from outside."),
         "archive": ("archiving", "Archive, find and prove sessions that ended long ago."),
+    },
+    "People": {
+        "inbox": (
+            "inbox",
+            "Work on the tickets of people: find the next one, hold it, hand it on, decide it.",
+        ),
     },
     "Decide": {
         "answer": ("deciding", "Answer an open question."),
@@ -54,6 +60,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "tools": ("tools", "Register and list tools."),
         "schema": ("schemas", "Write or check the JSON Schemas of all messages."),
         "config": ("configuring", "Show every setting and where it comes from."),
+        "principal": ("principals", "Say who is known here, and what they may do."),
+        "token": ("tokens", "Make, list and revoke tokens."),
         "doctor": ("doctor", "Look at everything that Passdown stands on, and say what to do."),
         "health": ("health", "Say whether a process works, from the file that it writes."),
     },

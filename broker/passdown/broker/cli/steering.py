@@ -20,7 +20,7 @@ def cancel_command(frame: Frame, session: str, reason: str) -> None:
     Where an effect is under way or unknown, the session ends once that is settled; where a branch is
     still at work, once that has ended.
     """
-    with opened(frame, ring=True) as broker:
+    with opened(frame, "session.steer", ring=True) as broker:
         handle = broker.session(session)
         handle.cancel(reason)
         _show(handle)
@@ -40,7 +40,7 @@ def pause_command(frame: Frame, session: str, for_s: float | None, reason: str) 
         raise click.BadParameter(
             "a pause of no length; leave it out to pause until `resume`", param_hint="--for"
         )
-    with opened(frame, ring=True) as broker:
+    with opened(frame, "session.steer", ring=True) as broker:
         handle = broker.session(session)
         handle.pause(for_s=for_s, reason=reason)
         _show(handle)
@@ -51,7 +51,7 @@ def pause_command(frame: Frame, session: str, for_s: float | None, reason: str) 
 @click.pass_obj
 def resume_command(frame: Frame, session: str) -> None:
     """Let a paused session go on."""
-    with opened(frame, ring=True) as broker:
+    with opened(frame, "session.steer", ring=True) as broker:
         handle = broker.session(session)
         handle.resume()
         _show(handle)
@@ -65,7 +65,7 @@ def retry_command(frame: Frame, session: str) -> None:
 
     Reopens a session that failed, but no branch: it is sent back by the ticket of its join.
     """
-    with opened(frame, ring=True) as broker:
+    with opened(frame, "session.steer", ring=True) as broker:
         handle = broker.session(session)
         handle.retry()
         _show(handle)

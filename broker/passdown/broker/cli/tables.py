@@ -13,7 +13,7 @@ from passdown.broker.stores.queries import QueueRow, SessionRow
 Cell = str | Text
 
 #: The least room beside the other columns that the last one needs to stand there.
-_ROOM = 30
+ROOM = 30
 #: A longer name of a branch is cut.
 _NAME = 30
 
@@ -45,7 +45,7 @@ def _show_row(row: Sequence[Text], widths: Sequence[int]) -> None:
         lead.rstrip()
         output.say(lead)
         return
-    if columns is None or columns - lead.cell_len >= _ROOM:
+    if columns is None or columns - lead.cell_len >= ROOM:
         output.say(row[-1], lead.cell_len, lead)
         return
     lead.rstrip()

@@ -28,7 +28,7 @@ def register_command(frame: Frame, modules: tuple[str, ...]) -> None:
     tools = tools_of(modules)
     if not tools:
         raise NotFound("tool in", ", ".join(modules), "define one with @tool")
-    with opened(frame, create=True) as broker:
+    with opened(frame, "tool.register", create=True) as broker:
         broker.register_tools(tools)
     for tool in tools:
         output.say(f"{tool.name} {tool_digest(tool)}")
@@ -39,7 +39,7 @@ def register_command(frame: Frame, modules: tuple[str, ...]) -> None:
 @click.pass_obj
 def list_command(frame: Frame, as_json: bool) -> None:
     """List the tools that are registered."""
-    with opened(frame) as broker:
+    with opened(frame, "tool.read") as broker:
         tools = registered_tools(broker)
     if as_json:
         output.print_json({"tools": [{"digest": digest, "tool": spec} for digest, spec in tools]})

@@ -90,7 +90,7 @@ def submit_command(
     asked = _asked(ctx, options)
     if sum(one.endswith("=-") for one in lists) + (asked.inputs == "-") > 1:
         raise click.UsageError("only one of --list and --inputs can be standard input", ctx)
-    with opened(frame, ring=True) as broker:
+    with opened(frame, "session.submit", ring=True) as broker:
         ref, schema = _plan(broker, plan)
         inputs = inputs_of(asked.pairs, asked.inputs, schema)
         session = broker.submit(
@@ -125,7 +125,7 @@ def delegate_command(
     if asked.inputs == "-" == returns:
         raise click.UsageError("only one of --inputs and --returns can be standard input", ctx)
     inputs, schema = inputs_of(asked.pairs, asked.inputs, None), schema_file(returns)
-    with opened(frame, create=True, ring=True) as broker:
+    with opened(frame, "session.submit", create=True, ring=True) as broker:
         session = broker.delegate(
             role,
             goal,

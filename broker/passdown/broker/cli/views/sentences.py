@@ -6,6 +6,7 @@ from passdown.broker.cli.words import brief, clean, line, many, size, span, when
 from passdown.contracts import events as ev
 from passdown.contracts.codec import encode
 from passdown.contracts.join_events import JoinHow
+from passdown.contracts.plans import FAIL
 from passdown.contracts.returns import DoneReturn, EscalateReturn, NeedsInputReturn, RefusedReturn, Return
 
 #: Events that people should not overlook, and those that end a session well.
@@ -18,6 +19,8 @@ TROUBLE = frozenset(
         "ReturnFenced",
         "ReturnRejected",
         "Escalated",
+        "TicketEscalated",
+        "TicketExpired",
         "JoinConflict",
         "JoinShort",
         "Ending",
@@ -28,6 +31,8 @@ TROUBLE = frozenset(
     }
 )
 GOOD = frozenset({"Completed", "EffectDone", "EffectSettled", "Joined"})
+#: Tickets that concern an effect.
+_ABOUT_EFFECTS = ("approval", "permission", "effect", "unmet")
 #: How a join came to its end, in words.
 _HOW: dict[JoinHow, str] = {
     "enough": "enough branches ended",
@@ -130,6 +135,8 @@ def _(event: ev.EffectSettled) -> str:
 @sentence.register
 def _(event: ev.ToolCalled) -> str:
     args = f"arguments {event.args_digest[:12]}" if event.args is None else brief(event.args)
+    if event.error:
+        return f"{clean(event.tool)} {args} raised {line(event.error)}"
     return f"{clean(event.tool)} {args} gave {event.result_digest[:12]}{', kept' if event.kept else ''}"
 
 
@@ -174,21 +181,83 @@ def _(event: ev.Escalated) -> str:
 
 @sentence.register
 def _(event: ev.TicketOpened) -> str:
-    about = f" about {short(event.about)}" if event.kind in ("approval", "effect") else ""
-    return f"ticket {event.ticket_no} ({event.kind}{about}) in {event.queue}: {line(event.why)}"
+    about = f" about {short(event.about)}" if event.kind in _ABOUT_EFFECTS else ""
+    people = f", {event.approvals} people must agree" if event.approvals > 1 else ""
+    return f"ticket {event.ticket_no} ({event.kind}{about}{people}) in {event.queue}: {line(event.why)}"
+
+
+@sentence.register
+def _(event: ev.TicketClaimed) -> str:
+    taken = f", taken over from {clean(event.taken_from)}" if event.taken_from else ""
+    return f"ticket {event.ticket_no} held until {when(event.until)}{taken}{_because(event.reason)}"
+
+
+@sentence.register
+def _(event: ev.TicketExtended) -> str:
+    return f"ticket {event.ticket_no} held until {when(event.until)}"
+
+
+@sentence.register
+def _(event: ev.TicketReleased) -> str:
+    how = {
+        "given-back": f"{clean(event.holder)} gave it back",
+        "lapsed": f"the claim of {clean(event.holder)} ran out",
+        "access": f"{clean(event.holder)} may no longer hold it",
+    }
+    return f"ticket {event.ticket_no}: {how[event.why]}{_because(event.reason)}"
+
+
+@sentence.register
+def _(event: ev.TicketReassigned) -> str:
+    if not event.to:
+        return f"ticket {event.ticket_no} to queue {clean(event.to_queue)}{_because(event.reason)}"
+    until = f", until {when(event.until)}" if event.until else ""
+    return f"ticket {event.ticket_no} to {clean(event.to)}{until}{_because(event.reason)}"
+
+
+@sentence.register
+def _(event: ev.TicketSnoozed) -> str:
+    return f"ticket {event.ticket_no} rests until {when(event.until)}{_because(event.reason)}"
+
+
+@sentence.register
+def _(event: ev.TicketWoken) -> str:
+    return f"ticket {event.ticket_no} is offered again"
+
+
+@sentence.register
+def _(event: ev.TicketCommented) -> str:
+    return f"on ticket {event.ticket_no}: {line(event.text)}"
+
+
+@sentence.register
+def _(event: ev.TicketApproved) -> str:
+    args = "" if event.args is None else f" with {brief(event.args)}"
+    return f"ticket {event.ticket_no}: one approval of several{args}{_because(event.note)}"
+
+
+@sentence.register
+def _(event: ev.TicketEscalated) -> str:
+    return f"ticket {event.ticket_no} to level {event.level}, queue {clean(event.queue)}"
+
+
+@sentence.register
+def _(event: ev.TicketExpired) -> str:
+    then = "the session fails" if event.to == FAIL else f"on to {clean(event.to)}"
+    return f"nobody resolved ticket {event.ticket_no} in time; {then}"
 
 
 @sentence.register
 def _(event: ev.TicketResolved) -> str:
     value = "" if event.value is None else f" {brief(event.value)}"
-    note = f": {line(event.note)}" if event.note else ""
     until = f", good until {when(event.valid_until)}" if event.valid_until else ""
-    return f"ticket {event.ticket_no}: {event.resolution}{value}{note}{until}"
+    return f"ticket {event.ticket_no}: {event.resolution}{value}{_because(event.note)}{until}"
 
 
 @sentence.register
 def _(event: ev.TicketWithdrawn) -> str:
-    return f"ticket {event.ticket_no}: {line(event.why)}"
+    held = f", held by {clean(event.holder)}" if event.holder else ""
+    return f"ticket {event.ticket_no}{held}: {line(event.why)}"
 
 
 @sentence.register
@@ -274,6 +343,10 @@ def _(event: ev.JoinDrained) -> str:
 def _(event: ev.Reopened) -> str:
     until = f", deadline {when(event.deadline)}" if event.deadline else ""
     return f"sent back: {line(event.feedback)}{until}"
+
+
+def _because(text: str) -> str:
+    return f": {line(text)}" if text else ""
 
 
 def joined_of(event: ev.Joined) -> str:
