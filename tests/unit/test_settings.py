@@ -37,6 +37,9 @@ EXAMPLES: dict[str, str] = {
     "keep_keys": "2h",
     "queue_limit": "50",
     "health_file": "health.json",
+    "token": "pdt_abc",
+    "token_file": "token",
+    "access": "tokens",
 }
 
 
@@ -159,7 +162,7 @@ MEANT = {
 #: How each kind of setting is held against values that mean "nothing", "never" or "no end" elsewhere.
 COUNTED = ("number", "duration")
 WORDS = ("word", "true or false", "kind:name", "role = number")
-FREE = ("address", "list", "name", "folder", "path", "URI reference")
+FREE = ("secret", "address", "list", "name", "folder", "path", "URI reference")
 
 
 @pytest.mark.parametrize(

@@ -134,17 +134,19 @@ class Publisher:
         finally:
             self._lock.release()
 
-    def _try(self, declare: Any, body: bytes, how: dict[str, Any]) -> None:
+    def _try(self, declare: Any, body: bytes, how: dict[str, Any], *, again: bool = False) -> None:
         fresh = self._producer is None
         began = time.monotonic()
         try:
             self._send(declare, body, how)
         except Exception as error:  # each transport raises its own
             self._let_go()
-            if fresh or time.monotonic() - began > _SOON_S:
+            # A queue that was declared a moment ago may have no leader yet, and then RabbitMQ takes nothing.
+            hopeless = fresh and not isinstance(error, MessageNacked)
+            if again or hopeless or time.monotonic() - began > _SOON_S:
                 kind = Refused if isinstance(error, _REFUSALS) else Unavailable
                 raise kind("transport", _why(error)) from error
-            self._try(declare, body, how)
+            self._try(declare, body, how, again=True)
 
     def _send(self, declare: Any, body: bytes, how: dict[str, Any]) -> None:
         producer = self._producer or self._open()
