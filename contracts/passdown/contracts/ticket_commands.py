@@ -85,10 +85,15 @@ class CommentTicket(_TicketCommand, frozen=True, kw_only=True, tag="comment-tick
 
 
 class AlertTicket(_TicketCommand, frozen=True, kw_only=True, tag="alert-ticket"):
-    """Nobody who is known may take this ticket: it goes to the alerting queue (`passdown.contracts.plans.ALERTS`)."""
+    """Nobody who is known may take this ticket: it goes to the alerting queue (`passdown.contracts.plans.ALERTS`).
+
+    ``back``: somebody may again, so it goes back to the queue from which the alert took it, if nobody touched it since.
+    Whatever process raises it says the same ``why`` of the same ``version``: they are one act.
+    """
 
     version: int
     why: Text
+    back: bool = False
 
 
 TicketCommand = (

@@ -112,6 +112,7 @@ class TicketReassigned(EventRecord, frozen=True, kw_only=True, tag="TicketReassi
     """The ticket went to another queue, where whoever serves that may take it, or to a person, who holds it from here on.
 
     To a person (``to``) it comes with a claim, so that it returns to its queue where that person does nothing.
+    ``alert``: the broker moved it, since nobody known could take it; it goes back once somebody can.
     """
 
     ticket_no: int
@@ -120,6 +121,7 @@ class TicketReassigned(EventRecord, frozen=True, kw_only=True, tag="TicketReassi
     claim_id: str = ""
     until: int | None = None
     reason: str = ""
+    alert: bool = False
 
 
 class TicketSnoozed(EventRecord, frozen=True, kw_only=True, tag="TicketSnoozed"):

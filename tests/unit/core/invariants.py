@@ -9,6 +9,8 @@ from passdown.contracts.codec import STATE_BUDGET, decode, decode_any, encode
 
 #: Logs up to this length are folded whole after every command; longer ones as they grow.
 _FOLDED_WHOLE = 40
+#: How an effect stands of which people may be told that they approved it and it was not done.
+_NOT_DONE = ("proposed", "failed", "not-done")
 
 
 def rule_06_the_log_proves_the_state(state: State | None, folded: State | None, log: list[bytes]) -> None:
@@ -31,6 +33,7 @@ def check(before: State | None, after: State | None, events: list[ev.Event]) -> 
     rule_02_one_claim_of_the_issued_attempt(after)
     rule_03_effects(before, after, events)
     tickets(after)
+    what_was_approved_is_not_left_unseen(before, after, events)
     it_waits_for_something_that_can_happen(after)
     terminal_is_empty(after)
     joins(before, after, events)
@@ -99,11 +102,24 @@ def tickets(after: State) -> None:
             assert effect.step == after.step
         if ticket.kind == "unmet":
             assert effect is not None
-            assert effect.status == "failed", "a person is asked about a failure, and nothing failed"
-            assert after.kept is not None, "there is no return that waits for a person"
+            assert effect.status in _NOT_DONE, "a person is asked about what was not done, and it was"
+            assert effect.step == after.step
+            assert after.kept or after.owed, "nothing waits for a person"
         people(after, ticket)
         if ticket.kind == "question":
             assert after.unanswered()
+
+
+def what_was_approved_is_not_left_unseen(before: State | None, after: State, events: list[ev.Event]) -> None:
+    """No rule of the plan leaves a step with a good approval of what was not done; a person may (H29)."""
+    left = before is not None and (before.step < after.step or after.status in ("done", "refused"))
+    decided = {one.resolution for one in events if isinstance(one, ev.TicketResolved)}
+    if before is None or not left or decided & {"complete", "redirect", "cancel"}:
+        return
+    for row in after.effects:
+        if row.step == before.step and row.status in _NOT_DONE and row.approval is not None:
+            assert not row.approval.spent, f"approved, not done, and nobody is told: {row}"
+            assert row.approval.valid_until < after.at, f"approved, not run, and nobody is told: {row}"
 
 
 def people(after: State, ticket: Ticket) -> None:

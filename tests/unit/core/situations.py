@@ -95,8 +95,8 @@ def resting() -> Session:
     return session
 
 
-def escalation() -> Session:
-    return running(escalation=[Level(queue="leads")]).escalate()
+def escalation(**fields: Any) -> Session:
+    return running(escalation=[Level(queue="leads")], **fields).escalate()
 
 
 def failure(**fields: Any) -> Session:

@@ -385,7 +385,7 @@ def test_pausing_shows_the_approval_that_a_settle_pack_hid() -> None:
 def test_an_approval_does_not_survive_its_stage() -> None:
     """The next stage grants the tool without approval; what was approved there is another effect."""
     session, effect = approved()
-    session.done().claim()
+    session.done().resolve("deny").claim()
     assert session.run("refund", ARGS) != effect
     assert [told.effect_id for told in session.pack.effects] == []
 

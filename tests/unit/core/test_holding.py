@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from passdown.broker.core.holding import MOST_COMMENTS, queues_of
+from passdown.broker.core.lanes import needs_of
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Denied
@@ -262,7 +263,7 @@ def test_h05_what_nobody_known_may_take_goes_to_the_alerts() -> None:
     session.do(alerting(session), TICK)
     session.then(like(ev.TicketReassigned, to="", to_queue=ALERTS, reason="nobody has the skill"))
     one = ticket(session)
-    assert (one.queue, one.needs.candidates, one.needs.skills) == (ALERTS, [], [])
+    assert (one.queue, needs_of(one).candidates, needs_of(one).skills) == (ALERTS, [], [])
     session.do(alerting(session), TICK)
     session.nothing()
 

@@ -1,13 +1,16 @@
+from collections.abc import Callable
+from typing import Literal
+
 import pytest
 
 from passdown.broker.core.bounds import READS_KEPT
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.codec import INLINE_LIMIT, KIB, decode
-from passdown.contracts.plans import Grant
+from passdown.contracts.plans import Grant, Next
 from passdown.contracts.replies import Recorded
 from tests.unit.core import situations
-from tests.unit.core.plans import ARGS, READ, one
+from tests.unit.core.plans import ARGS, READ, REFUND, one
 from tests.unit.core.spec import Session
 
 
@@ -115,6 +118,33 @@ def test_a_repeat_still_runs_the_edited_arguments_after_many_other_effects() -> 
         session.report(session.run("mail", {"to": str(n)}), result="x" * 2_000)
     session.run("refund", ARGS)
     assert session.last[-1].args == less  # type: ignore[union-attr]
+
+
+def not_done(session: Session) -> None:
+    """A write that its person says did not happen, so that it may be repeated; its agent does not."""
+    found: dict[str, Literal["unsure"]] = {f"e{len(session.state.effects)}": "unsure"}
+    session.lose().claim().settle(**found).resolve("not-done")
+
+
+def not_run(session: Session) -> None:
+    """A proposal that is approved and not run, and is left at that."""
+    session.resolve("approve").claim().done().resolve("deny")
+
+
+@pytest.mark.parametrize(("approve", "end"), [(None, not_done), ("approvers", not_run)])
+def test_rule_12_what_a_step_that_is_over_might_have_run_leaves_its_bulk_in_the_log(
+    approve: str | None, end: Callable[[Session], None]
+) -> None:
+    grants = [Grant(tool="refund", approve=approve)]
+    session = Session(one(tools=grants, next=Next(to="work"), max_entries=20), REFUND).submit()
+    for n in range(12):
+        session.claim().intend("refund", {**ARGS, "order": str(n), "memo": "x" * 12_000})
+        end(session)
+        if session.state.step == n + 1:
+            session.claim().done()
+    assert [row.effect_id for row in session.state.effects if row.args] == [
+        session.state.effects[-1].effect_id
+    ]
 
 
 def test_rows_are_numbered_in_the_order_of_their_first_event() -> None:

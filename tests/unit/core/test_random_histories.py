@@ -459,6 +459,9 @@ def helps(session: Session, number: int, actions: list[Resolution]) -> None:
         session.resolve("done", ticket=number)
     elif loops and "cancel" in actions:
         session.resolve("cancel", by=DAN, ticket=number)
+    elif "approve" in actions and "send-back" in actions and number % 2:
+        # It was approved, and the agent does not run it: somebody leaves it at that, some time.
+        session.resolve("deny", by=DAN, ticket=number)
     elif "approve" in actions:
         ticket = session.state.ticket(number)
         by = next(one for one in (BOB, CLERK, DAN) if not ticket or one not in ticket.approved_by)

@@ -284,12 +284,15 @@ def test_a_paused_session_goes_where_its_overdue_ticket_leads_and_issues_nothing
     session.resume().then("Resumed", "PackIssued")
 
 
-def test_the_overdue_rule_is_bound_like_every_move() -> None:
-    session = Session(
-        writing(max_attempts=1, overdue=Overdue(after_seconds=60.0, to="work"), max_entries=1), REFUND, MAIL
-    )
+def test_the_overdue_rule_is_bound_like_every_move_and_ends_there() -> None:
+    """A ticket about the bound would be overdue in its turn, and the next one, for ever."""
+    rule = Overdue(after_seconds=60.0, to="work")
+    session = Session(writing(max_attempts=1, overdue=rule, max_entries=2), REFUND, MAIL)
     session.submit({"order": "1"}).claim().fail()
-    overdue(session).then("TicketExpired", like(ev.TicketOpened, kind="failure"))
+    overdue(session).then("TicketExpired", like(ev.StageEntered, stage="work"), "PackIssued")
+    session.claim().fail()
+    why = "nobody decided in time, and the move to work would go beyond the bound of 2 entries"
+    overdue(session).then("TicketExpired", like(ev.Failed, reason=why))
 
 
 def test_a_ticket_that_is_held_does_not_expire() -> None:

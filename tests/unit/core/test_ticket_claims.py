@@ -144,6 +144,7 @@ def test_a_lease_that_would_hardly_run_longer_is_left_as_it_is() -> None:
 
 @pytest.mark.parametrize("body", [extending, releasing])
 def test_h01_only_the_holder_s_lease_is_good(body: Any) -> None:
+    """Who else has read it, in the log, can do nothing with it."""
     session = held()
     for by, lease in ((CLERK, LEASE), (BOB, "lease-2"), (BOB, "")):
         assert refused(session, body(session, lease), by).startswith("ticket S/1 is held; user:bob was first")
@@ -299,7 +300,7 @@ def test_h01_whoever_decides_what_they_hold_shows_its_lease() -> None:
 def test_h01_whose_lease_was_taken_decides_nothing_any_more() -> None:
     session = lapses(held())
     assert refused(session, session.resolution("cancel", lease=LEASE)) == (
-        "you no longer hold ticket S/1 (claim it again; what you wrote is kept as your draft)"
+        "you no longer hold ticket S/1 (claim it again)"
     )
     claim(session.tick(1), CLERK, "lease-2").tick(LEASE_MS)
     said = refused(session, session.resolution("cancel", lease=LEASE))

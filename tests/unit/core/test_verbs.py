@@ -4,11 +4,11 @@ import pytest
 
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
-from passdown.contracts.errors import Conflict, ContractError, PlanError
-from passdown.contracts.plans import FAIL, Grant, Plan, Stage
+from passdown.contracts.errors import Conflict, ContractError, Denied, PlanError
+from passdown.contracts.plans import FAIL, Grant, People, Plan, Stage
 from tests.unit.core import situations
 from tests.unit.core.plans import MAIL, one
-from tests.unit.core.spec import START, Session, like
+from tests.unit.core.spec import ANN, BOB, START, Session, like
 
 # Pause and resume (the table in test_table says what each leads to everywhere)
 
@@ -128,6 +128,19 @@ def test_retry_withdraws_the_ticket_that_waited(name: str) -> None:
     session.then(like(ev.TicketWithdrawn, why="retried by an operator"), "PackIssued").stands(
         "queued", tickets=[]
     )
+
+
+@pytest.mark.parametrize("name", ["escalation", "failure"])
+def test_rule_08_retry_is_no_way_round_a_ticket_that_the_initiator_must_not_decide(name: str) -> None:
+    session = situations.ALL[name](people=People(exclude_initiator=True))
+    session.refuses(Denied, retry(session), ANN, match="the plan leaves ticket 1 to others")
+    session.do(retry(session), BOB)
+    session.then("TicketWithdrawn", "PackIssued")
+
+
+def test_whoever_must_not_decide_on_what_they_submitted_may_still_call_it_off() -> None:
+    session = situations.failure(people=People(exclude_initiator=True))
+    session.pause().resume().cancel().then("TicketWithdrawn", "Cancelled")
 
 
 def test_retry_without_its_tool_says_what_to_register() -> None:

@@ -13,14 +13,8 @@ from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import as_object
 from passdown.broker.core.packing import build, granted, starts_from_top, to_verify
 from passdown.broker.core.parts import Join, Owed
-from passdown.broker.core.tickets import (
-    DECIDES,
-    WHY_LIMIT,
-    ask_about_effect,
-    ended,
-    first_queue,
-    open_ticket,
-)
+from passdown.broker.core.tickets import DECIDES, WHY_LIMIT, ask_about_effect, ended, open_ticket
+from passdown.broker.core.unmet import ask_about_unmet
 from passdown.contracts import events as ev
 from passdown.contracts.codec import clean_text, encode
 from passdown.contracts.pack import Cause
@@ -47,7 +41,7 @@ def _next_move(draft: Draft) -> bool:
         return finish(draft, state.ending, state.ending_reason)
     if state.unknown():
         return _settle(draft)
-    if state.issued is not None or state.ending:
+    if state.issued is not None or state.ending or state.ticket_about("unmet"):
         return False
     left = state.joining
     if left is not None and left.closed and (left.to or left.how == "vetoed") and state.owed is None:
@@ -99,13 +93,13 @@ def _settle(draft: Draft) -> bool:
 
 def _follow_return(draft: Draft, body: Return) -> bool:
     """Draw the consequences of the accepted return, once no effect of the step is unknown."""
-    if draft.state.ticket_about("unmet"):
-        return False
-    if isinstance(body, DoneReturn | RefusedReturn) and _ask_about_unmet(draft):
+    if isinstance(body, DoneReturn) and _undone(draft, body):
+        return True
+    if isinstance(body, DoneReturn | RefusedReturn) and ask_about_unmet(draft):
         return True
     match body:
         case DoneReturn():
-            return _follow_done(draft, body)
+            return _follow_output(draft, body.output, body.next_step)
         case NeedsInputReturn():
             _request_input(draft, body)
         case RefusedReturn():
@@ -115,31 +109,6 @@ def _follow_return(draft: Draft, body: Return) -> bool:
     return True
 
 
-def _ask_about_unmet(draft: Draft) -> bool:
-    """Ask about what people approved and what then failed, where the agent ended without it (DESIGN §6).
-
-    The decision and the effect are two records; that they differ must not go unseen. Of several it is asked one after
-    the other. As many people as approved it are needed to approve it once more.
-    """
-    state = draft.state
-    for effect in state.effects:
-        approval = effect.approval
-        if approval is None or not approval.spent or (effect.status, effect.step) != ("failed", state.step):
-            continue
-        open_ticket(
-            draft,
-            "unmet",
-            f"{effect.tool} was approved by {approval.by}, and then failed: {effect.error}",
-            ["approve", "deny", "edit", "send-back", "cancel"],
-            about=effect.effect_id,
-            action=approval.action,
-            queue=approval.queue or first_queue(draft.stage),
-            approvals=1 + len(approval.also),
-        )
-        return True
-    return False
-
-
 def _follow_refused(draft: Draft, body: RefusedReturn) -> bool:
     target = draft.stage.on_refused
     if target is not None:
@@ -147,8 +116,8 @@ def _follow_refused(draft: Draft, body: RefusedReturn) -> bool:
     return finish(draft, "refused", body.reason)
 
 
-def _follow_done(draft: Draft, body: DoneReturn) -> bool:
-    """Follow `done`, unless an effect of its claim turned out not to have happened meanwhile (DESIGN §6)."""
+def _undone(draft: Draft, body: DoneReturn) -> bool:
+    """Reject `done` where an effect of its claim turned out not to have happened meanwhile (DESIGN §6)."""
     state = draft.state
     undone = [
         effect.tool
@@ -156,7 +125,7 @@ def _follow_done(draft: Draft, body: DoneReturn) -> bool:
         if effect.status == "not-done" and effect.step == state.step and body.claim_id in effect.claims[-1:]
     ]
     if not undone:
-        return _follow_output(draft, body.output, body.next_step)
+        return False
     draft.add(
         ev.ReturnRejected(
             claim_id=body.claim_id,
@@ -174,6 +143,8 @@ def _follow_output(draft: Draft, output: object, suggestion: str | None) -> bool
 
 def _follow_owed(draft: Draft, owed: Owed) -> bool:
     state, stage = draft.state, draft.stage
+    if (owed.to or (owed.denied and stage.on_denied is not None)) and ask_about_unmet(draft):
+        return True
     if owed.to:
         return move(draft, owed.to, "overdue")
     if owed.denied and stage.on_denied is not None:
@@ -224,7 +195,10 @@ def next_stage(stage: Stage, output: object, suggestion: str | None) -> tuple[st
 
 
 def move(draft: Draft, target: str, reason: str) -> bool:
-    """Enter a stage, or ask a person where the plan's bounds on loops are reached; an end may have to wait (`finish`)."""
+    """Enter a stage, or ask a person where the plan's bounds on loops are reached; an end may have to wait (`finish`).
+
+    Where nobody decided in time the session fails at a bound: another ticket would be overdue in its turn, for ever.
+    """
     state, plan = draft.state, draft.given.plan
     if target == END:
         return finish(draft, "done")
@@ -234,10 +208,13 @@ def move(draft: Draft, target: str, reason: str) -> bool:
         bound = f"{most} entries"
     elif state.step >= plan.max_steps:
         bound = f"{plan.max_steps} steps"
-    if bound:
-        open_ticket(draft, "failure", f"the move to {target} would go beyond the bound of {bound}", DECIDES)
-    else:
+    if not bound:
         enter(draft, target, reason)
+        return True
+    why = f"the move to {target} would go beyond the bound of {bound}"
+    if reason == "overdue":
+        return finish(draft, "failed", f"nobody decided in time, and {why}")
+    open_ticket(draft, "failure", why, DECIDES)
     return True
 
 
@@ -291,6 +268,8 @@ def _escalate(draft: Draft, body: EscalateReturn) -> None:
 
 def _give_up(draft: Draft) -> bool:
     state, stage = draft.state, draft.stage
+    if stage.on_failed is not None and ask_about_unmet(draft):
+        return True
     last = state.feedback[-1].text if state.feedback else "no attempt counted"
     why = f"{state.failures} attempts did not count; the last: {last}"
     if stage.on_failed is None:

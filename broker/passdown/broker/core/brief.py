@@ -59,7 +59,7 @@ _WHY: dict[TicketKind, str] = {
     "conflict": "The branches of a join disagree.",
     "short": "A join has fewer branches than it needs.",
     "effect": "Nobody knows whether a write happened.",
-    "unmet": "An approved write failed, and the agent ended without it.",
+    "unmet": "What was approved was not done, and the session is about to go on without it.",
     "stage": "The stage is a person's.",
     "failure": "The step cannot go on by itself.",
     "budget": "The next attempt needs more than a pack may hold.",

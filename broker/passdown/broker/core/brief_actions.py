@@ -16,7 +16,7 @@ from passdown.contracts.plans import END, FAIL, Plan, Stage
 from passdown.contracts.ticket_events import Resolution, TicketKind
 
 _JOINS: tuple[TicketKind, ...] = ("conflict", "short")
-#: What is decided about by a yes or a no; of `unmet`, the call failed after a first yes.
+#: What is decided about by a yes or a no; of `unmet`, the call was not done after a first yes.
 _YES_OR_NO: tuple[TicketKind, ...] = ("approval", "permission")
 _ABOUT_A_CALL: tuple[TicketKind, ...] = (*_YES_OR_NO, "unmet")
 
@@ -66,7 +66,7 @@ def _case(state: State, plan: Plan, ticket: Ticket, facts: Facts) -> _Case:
 def _does(case: _Case, action: Resolution) -> str:
     match action:
         case "approve":
-            again = " more" if case.ticket.kind == "unmet" else ""
+            again = " more" if case.effect and case.effect.attempts else ""
             return f"{case.tool} runs once{again} with exactly these arguments{_more_needed(case)}"
         case "edit":
             void = "; approvals given before are void" if case.ticket.approved_by else ""
@@ -119,7 +119,7 @@ def _more_needed(case: _Case) -> str:
 
 def _after_denial(case: _Case) -> str:
     if case.ticket.kind == "unmet":
-        return "its failure is left at that, and what the agent returned is followed"
+        return "it is left at that, and the session goes on as the agent's return or the plan says"
     target = case.stage.on_denied
     if target == FAIL:
         return "the session fails"
@@ -203,8 +203,8 @@ def _by_kind(state: State, ticket: Ticket) -> Recommended:
             return Recommended(rule="do-the-stage", step="Do the stage, and complete it with its output.")
         case "unmet":
             return Recommended(
-                rule="approved-but-failed",
-                step="An approved write failed: see the last error and the ledger; redirect or send back once its cause is gone.",
+                rule="approved-but-not-done",
+                step="An approved write failed, or never ran: see the reason, the last error and the ledger; approve it once more or send back where it is still wanted, else deny it.",
             )
         case _:
             return _go_on(state)

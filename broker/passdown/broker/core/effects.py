@@ -20,7 +20,7 @@ from passdown.broker.core.claims import (
 from passdown.broker.core.draft import Draft
 from passdown.broker.core.given import Decision
 from passdown.broker.core.packing import in_scope
-from passdown.broker.core.parts import Effect
+from passdown.broker.core.parts import Approval, Effect
 from passdown.broker.core.tickets import first_queue, open_ticket
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
@@ -29,7 +29,8 @@ from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, D
 from passdown.contracts.ids import effect_id, identity_digest
 from passdown.contracts.plans import Grant
 from passdown.contracts.replies import Recorded, Run, Suspended, refusal
-from passdown.contracts.tools import ToolSpec, action_digest, identity_of
+from passdown.contracts.schema import problems
+from passdown.contracts.tools import ToolSpec, action_digest, identity_of, narrow
 
 #: What a person is asked about a call: to approve one that the stage grants, or to permit one that it denies.
 Asking = Literal["approval", "permission"]
@@ -61,6 +62,9 @@ def intend(draft: Draft, body: cmd.Intend) -> Decision:
     earlier = _done_earlier(draft, body.tool, identity)
     if earlier is not None and not spec.repeatable:
         return draft.decision(recorded(earlier))
+    edit = _edit_into(draft, body.tool, identity)
+    if edit is not None:
+        return draft.decision(refusal(_stands_for(draft, edit, body)))
     return _new(draft, body, grant, identity, n, kind)
 
 
@@ -135,28 +139,41 @@ def _intend_or_propose(
     draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant, kind: Asking
 ) -> Decision:
     """Run where no approval is needed, or a good one is there for exactly this action; else propose it."""
-    needed = grant.approve is not None or effect.approval is not None or effect.status == "proposed"
-    if needed and not _approved(effect, body, kind, draft.at):
+    asked = effect.approval is not None or effect.void or effect.status == "proposed"
+    needed = asked or grant.approve is not None
+    if needed and not _approved(draft, body, effect, grant, kind):
         return _propose(draft, body, effect.identity, effect.n, grant, kind)
     edited = effect.edited if needed else None
     approval = effect.approval.ticket_no if effect.approval else None
     return _intend(draft, body, effect.identity, effect.n, edited, approval)
 
 
-def _approved(effect: Effect, body: cmd.Intend, kind: Asking, at: int) -> bool:
+def _approved(draft: Draft, body: cmd.Intend, effect: Effect, grant: Grant, kind: Asking) -> bool:
     """Whether a good approval covers exactly what would run; a repeat after `not-done` may use a spent one.
 
-    Who approves what the stage grants has not permitted what it denies by now.
+    It covers the tool as it was then, what the grant allows now, and no less than the grant asks for now. Who approves
+    what the stage grants has not permitted what it denies by now.
     """
     approval = effect.approval
     if approval is None or digest_of(body.args) != effect.args_digest:
         return False
     if kind == "permission" and not approval.permitted:
         return False
+    if _asks_for_more(grant, approval) or effect.tool_digest != _tool_digest(draft, body.tool):
+        return False
     unspent = not approval.spent or effect.status == "not-done"
     runs = body.args if effect.edited is None else effect.edited
     exact = approval.action == action_digest(effect.effect_id, effect.tool, runs)
-    return exact and unspent and approval.valid_until >= at
+    spec = draft.given.pinned[effect.tool_digest]
+    fits = not problems(narrow(spec.params, grant.params), runs)
+    return exact and unspent and fits and approval.valid_until >= draft.at
+
+
+def _asks_for_more(grant: Grant, approval: Approval) -> bool:
+    """Whether a grant asks other people, or more of them, than those who approved."""
+    if grant.approve is None:
+        return False
+    return grant.approve != (approval.asked or approval.queue) or grant.approvals > 1 + len(approval.also)
 
 
 def _new(draft: Draft, body: cmd.Intend, grant: Grant, identity: str, n: int, kind: Asking) -> Decision:
@@ -199,9 +216,29 @@ def _done_earlier(draft: Draft, tool: str, identity: str) -> Effect | None:
     for effect in state.effects:
         if effect.tool != tool or effect.status != "done":
             continue
-        if (effect.step < state.step and effect.identity == identity) or effect.edited_identity == identity:
+        if (effect.step < state.step and effect.identity == identity) or _is_edit_into(effect, identity):
             return effect
     return None
+
+
+def _edit_into(draft: Draft, tool: str, identity: str) -> Effect | None:
+    """Return the call of this step that a person's edit made into this very write, and that may still run or runs."""
+    for effect in draft.state.effects:
+        here = effect.tool == tool and effect.step == draft.state.step
+        if here and effect.status != "denied" and _is_edit_into(effect, identity):
+            return effect
+    return None
+
+
+def _is_edit_into(effect: Effect, identity: str) -> bool:
+    return effect.edited_identity == identity != effect.identity
+
+
+def _stands_for(draft: Draft, edit: Effect, body: cmd.Intend) -> Denied:
+    """Record and return why a call does not run beside the one that a person changed into it: one yes, one write."""
+    why = f"a person changed {edit.effect_id} into it: call {edit.tool} with the arguments first proposed"
+    draft.add(ev.ToolDenied(tool=clean_text(body.tool, 200), why=why))
+    return Denied(draft.command.by, f"call {edit.tool} with these arguments", why)
 
 
 def _intend(

@@ -102,7 +102,7 @@ def require_decides(draft: Draft, body: cmd.Resolve) -> Ticket:
             raise _held(draft, ticket, holder)
         lapse(draft, ticket)
     if not mine and body.lease:
-        why = "claim it again; what you wrote is kept as your draft"
+        why = "claim it again"
         raise Conflict(f"you no longer hold ticket {name}", holder.by if holder else "", why)
     if ticket.version != body.version:
         raise _moved_on(draft, ticket, body.version)
@@ -298,13 +298,17 @@ def comment(draft: Draft, body: cmd.CommentTicket) -> Decision:
 
 
 def alert(draft: Draft, body: cmd.AlertTicket) -> Decision:
-    """Move a ticket that nobody known may take to the alerting queue; without effect where it is held, or not as seen."""
+    """Move a ticket that nobody known may take to the alerting queue, or back; without effect where it is not as seen."""
     if draft.command.who is not None:
         raise Denied(draft.command.by, "raise the alert about a ticket", "the broker does that")
     ticket = draft.state.ticket(body.ticket_no)
-    if ticket and ticket.version == body.version and ticket.queue != ALERTS and ticket.holder is None:
-        why = clean_text(body.why)
-        draft.add(ev.TicketReassigned(ticket_no=ticket.ticket_no, to_queue=ALERTS, reason=why))
+    if ticket is None or ticket.version != body.version or ticket.holder is not None:
+        return draft.decision()
+    why, number = clean_text(body.why), ticket.ticket_no
+    if body.back and ticket.alerted_from:
+        draft.add(ev.TicketReassigned(ticket_no=number, to_queue=ticket.alerted_from, reason=why))
+    elif not body.back and ticket.queue != ALERTS:
+        draft.add(ev.TicketReassigned(ticket_no=number, to_queue=ALERTS, reason=why, alert=True))
     return draft.decision()
 
 

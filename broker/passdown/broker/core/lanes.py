@@ -3,6 +3,7 @@
 from passdown.broker.core.given import Who
 from passdown.broker.core.parts import Ticket
 from passdown.contracts.codec import Record, decode, encode
+from passdown.contracts.plans import ALERTS
 
 #: Priorities, numbers of skills and times as texts of one width, so that their order as texts is that as numbers.
 _HIGHEST, _MOST_SKILLS, _NEVER = 500_000_000, 999, 9_999_999_999_999
@@ -14,6 +15,8 @@ class Lane(Record, frozen=True, kw_only=True):
     queue: str
     candidates: list[str] = []
     skills: list[str] = []
+    #: Where its tickets waited before an alert took them, to which they go back.
+    before: "Lane | None" = None
 
     def serves(self, by: str, who: Who | None) -> bool:
         """Whether this principal may take tickets of this lane."""
@@ -38,8 +41,15 @@ def why_not_in(lane: Lane, by: str, who: Who | None) -> str:
 
 
 def needs_of(ticket: Ticket) -> Lane:
-    """Return what a ticket asks of who takes it."""
-    return Lane(queue=ticket.queue, candidates=ticket.needs.candidates, skills=ticket.needs.skills)
+    """Return what a ticket asks of who takes it; on the alerting queue nothing, for nobody known has it."""
+    if ticket.queue == ALERTS:
+        came_from = ticket.alerted_from
+        return Lane(queue=ALERTS, before=_asked_on(ticket, came_from) if came_from else None)
+    return _asked_on(ticket, ticket.queue)
+
+
+def _asked_on(ticket: Ticket, queue: str) -> Lane:
+    return Lane(queue=queue, candidates=ticket.needs.candidates, skills=ticket.needs.skills)
 
 
 def lane_of(ticket: Ticket) -> str:

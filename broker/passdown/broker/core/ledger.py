@@ -111,10 +111,16 @@ def effect_ended(
     changed = replace(state, effects=put_row(state, after))
     if changed.settling() and changed.claim is None and not changed.unknown():
         changed = replace(changed, issued=None)
-    if before.status == "proposed" and not (changed.issued or changed.owed):
+    if _waits_for_a_yes(state, before) and not (changed.issued or changed.owed):
         # Nobody needs to approve any more what did happen: the step goes on.
         changed = replace(changed, owed=Owed(cause="retry", at=logged.at))
     return changed
+
+
+def _waits_for_a_yes(state: State, effect: Effect) -> bool:
+    """Whether the step waits for an approval of this effect; one that was given already holds nothing up."""
+    about = (state.ticket_about(kind, effect.effect_id) for kind in ("approval", "permission"))
+    return effect.status == "proposed" and any(about)
 
 
 def _ended(
@@ -148,9 +154,12 @@ def _ended(
 
 def put_row(state: State, changed: Effect) -> list[Effect]:
     """Put a row back; ended rows beyond their share of the state leave their bulk in the log, oldest first."""
-    ended = changed.status in _ENDED and not changed.repeat
-    changed = _weighed(changed) if ended else replace(changed, weight=0)
-    rows = list(state.effects)
+    changed = _weighed(changed) if _is_over(changed, state.step) else replace(changed, weight=0)
+    # What was kept whole because its step might have run it again is over with that step.
+    rows = [
+        _weighed(row) if row.args is not None and not row.weight and _is_over(row, state.step) else row
+        for row in state.effects
+    ]
     if changed.ordinal > len(rows):
         rows.append(changed)
     else:
@@ -162,6 +171,14 @@ def put_row(state: State, changed: Effect) -> list[Effect]:
             if size > LEDGER_BYTES:
                 rows[index] = _slim(rows[index])
     return rows
+
+
+def _is_over(effect: Effect, step: int) -> bool:
+    """Whether an effect cannot run again, nor is to be settled; one that failed after its approval may, within its step."""
+    if effect.step != step:
+        return effect.status not in ("intended", "unknown")
+    again = effect.status == "failed" and effect.approval is not None
+    return effect.status in _ENDED and not (effect.repeat or again)
 
 
 def _weighed(effect: Effect) -> Effect:
@@ -194,6 +211,7 @@ def approved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.
         action=event.action,
         valid_until=event.valid_until or logged.at,
         also=ticket.approved_by,
+        asked=asked if (asked := _asked(effect, ticket)) != ticket.queue else "",
         queue=ticket.queue,
         permitted=ticket.kind == "permission" or (effect.approval is not None and effect.approval.permitted),
     )
@@ -201,6 +219,13 @@ def approved(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.
     # A return that was kept because the effect had failed is overtaken: the step goes on.
     owed = Owed(cause="human", at=logged.at)
     return replace(state, effects=put_row(state, effect), owed=owed, kept=None)
+
+
+def _asked(effect: Effect, ticket: Ticket) -> str:
+    """Return the queue that the plan named; what failed goes to where its first approval was given."""
+    if ticket.kind == "unmet" and effect.approval is not None:
+        return effect.approval.asked or effect.approval.queue
+    return ticket.first_queue
 
 
 def _as_approved(effect: Effect, event: ev.TicketResolved, ticket: Ticket) -> Effect:
@@ -217,8 +242,7 @@ def denied(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Lo
         raise ContractError("log", f"ticket {ticket.ticket_no} denies an effect that was never proposed")
     if ticket.kind == "unmet":
         # It failed, and is left at that: what the agent returned is followed.
-        left = replace(effect, approval=None, touched=logged.seq)
-        return replace(state, effects=put_row(state, left))
+        return replace(state, effects=put_row(state, _voided(effect, logged.seq)))
     row = replace(
         effect,
         status="denied",
@@ -229,9 +253,19 @@ def denied(state: State, event: ev.TicketResolved, ticket: Ticket, logged: ev.Lo
     return replace(state, effects=put_row(state, row), owed=owed)
 
 
+def _voided(effect: Effect, seq: int) -> Effect:
+    """Return an effect whose yes is void: should its step go on all the same, it runs with a new one only."""
+    return replace(effect, approval=None, void=True, touched=seq)
+
+
 def nobody_approved(state: State, effect_id: str, seq: int) -> State:
-    """Fold that nobody approved an effect in time; what follows is the plan's overdue rule."""
+    """Fold that nobody approved an effect in time; what follows is the plan's overdue rule.
+
+    What was approved before and not done is left at that, as by a no: that yes is void.
+    """
     effect = state.effect(effect_id)
+    if effect is not None and effect.approval is not None:
+        return replace(state, effects=put_row(state, _voided(effect, seq)))
     if effect is None or effect.status != "proposed":
         return state
     row = replace(effect, status="denied", error="nobody approved it in time", touched=seq)

@@ -46,7 +46,8 @@ class Snapshot(Record, frozen=True, kw_only=True):
 class Approval(Record, frozen=True, kw_only=True):
     """A person's yes to one exact action; where several were needed, ``also`` said so before.
 
-    ``permitted``: it covers a call that the stage denies (`Stage.permits`).
+    ``permitted``: it covers a call that the stage denies (`Stage.permits`). ``queue`` is the one on which it was given, and
+    ``asked`` the one that the plan named for it, where that is another one.
     """
 
     ticket_no: int
@@ -54,7 +55,7 @@ class Approval(Record, frozen=True, kw_only=True):
     also: list[str] = []
     action: str
     valid_until: int
-    #: The queue on which it was given.
+    asked: str = ""
     queue: str = ""
     permitted: bool = False
     spent: bool = False
@@ -66,7 +67,8 @@ class Effect(Record, frozen=True, kw_only=True):
     What is large or old stands in the log only: ``args`` is None then, and ``args_seq`` names its event;
     ``result_out`` says so of the result, which the event ``result_seq`` holds. ``weight`` is what the row
     still holds of these, in bytes. ``claims`` are the claims that intended it, the last one last.
-    ``edited`` are a person's arguments, which run in place of ``args``. ``touched`` is the last event on it.
+    ``edited`` are a person's arguments, which run in place of ``args``. ``void``: it was approved, and that yes is void.
+    ``touched`` is the last event on it.
     """
 
     effect_id: str
@@ -90,6 +92,7 @@ class Effect(Record, frozen=True, kw_only=True):
     attempts: int = 0
     repeat: bool = False
     approval: Approval | None = None
+    void: bool = False
     edited: dict[str, Any] | None = None
     edited_identity: str = ""
     touched: int = 0
@@ -132,9 +135,10 @@ class Holder(Record, frozen=True, kw_only=True):
 class Ticket(Record, frozen=True, kw_only=True):
     """An open ticket. Its ``version`` counts what changes who may decide what: not longer leases, nor comments.
 
-    ``stage`` is the one that it was opened in. ``approved_by`` are those who approved ``action`` by now, of the
-    ``approvals`` that are needed; ``edited`` are its arguments where one of them changed them. ``lapses`` counts claims
-    that ran out. ``level`` is that of the stage's escalation path, from 1, whose delay passed last.
+    ``stage`` is the one that it was opened in, and ``opened_on`` the queue, once it is in another one. ``approved_by`` are
+    those who approved ``action`` by now, of the ``approvals`` that are needed; ``edited`` are its arguments where one of
+    them changed them. ``lapses`` counts claims that ran out. ``level`` is that of the stage's escalation path, from 1, whose delay passed last. ``alerted_from`` is the
+    queue from which an alert took it, as long as nobody has touched it since.
     """
 
     ticket_no: int
@@ -146,6 +150,7 @@ class Ticket(Record, frozen=True, kw_only=True):
     about: str = ""
     action: str = ""
     opened_at: int
+    opened_on: str = ""
     stage: str = ""
     priority: int = 0
     needs: Needs = NO_NEEDS
@@ -161,6 +166,13 @@ class Ticket(Record, frozen=True, kw_only=True):
     due_at: int | None = None
     escalate_at: int | None = None
     comments: int = 0
+
+    @property
+    def first_queue(self) -> str:
+        """The queue that it was opened on."""
+        return self.opened_on or self.queue
+
+    alerted_from: str = ""
 
 
 class Decided(Record, frozen=True, kw_only=True):

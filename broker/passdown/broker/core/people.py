@@ -214,11 +214,11 @@ def _leave_join(draft: Draft, ticket: Ticket, why: str) -> None:
 
 
 def _four_eyes(draft: Draft, ticket: Ticket) -> Effect:
-    """Return the effect that is proposed, or failed after its approval; no one approves what they initiated (DESIGN §6)."""
+    """Return the effect that is proposed, or was not done after its approval; no one approves what they initiated (DESIGN §6)."""
     state, by = draft.state, draft.command.by
     effect = state.effect(ticket.about)
-    wanted = "failed" if ticket.kind == "unmet" else "proposed"
-    if effect is None or effect.status != wanted or effect.step != state.step:
+    wanted = ("proposed", "failed", "not-done") if ticket.kind == "unmet" else ("proposed",)
+    if effect is None or effect.status not in wanted or effect.step != state.step:
         raise Conflict(f"the action of ticket {ticket.ticket_no} is no longer pending")
     if by in (effect.by, state.by):
         what = "proposed" if by == effect.by else "initiated"
@@ -234,6 +234,8 @@ def _approve(draft: Draft, body: cmd.Resolve, ticket: Ticket) -> None:
     if body.resolution == "edit":
         action, identity = _edited(draft, effect, grant, body.value)
         args = as_object(body.value)
+    else:
+        _require_runs(draft, effect, grant, ticket)
     before = [] if body.resolution == "edit" else ticket.approved_by
     if len(before) + 1 < ticket.approvals:
         changed = {"args": args, "identity": identity} if body.resolution == "edit" else {}
@@ -278,12 +280,27 @@ def _edited(draft: Draft, effect: Effect, grant: Grant, value: Any) -> tuple[str
     if found:
         raise ContractError("edit", "; ".join(found), pointer="/value")
     identity = identity_of(spec, args)
-    short = identity_digest(identity)
+    _require_alone(draft, effect, identity_digest(identity))
+    return action_digest(effect.effect_id, effect.tool, args), identity
+
+
+def _require_alone(draft: Draft, effect: Effect, runs_as: str) -> None:
+    """Raise Conflict where the identity that an edit gives an effect is that of another one: one yes, one write."""
     for other in draft.state.effects:
         same = other.effect_id != effect.effect_id and other.tool == effect.tool
-        if same and short != effect.identity and short in (other.identity, other.edited_identity):
+        if same and runs_as != effect.identity and runs_as in (other.identity, other.edited_identity):
             raise Conflict("the edit would make it another effect", other.effect_id, other.status)
-    return action_digest(effect.effect_id, effect.tool, args), identity
+
+
+def _require_runs(draft: Draft, effect: Effect, grant: Grant, ticket: Ticket) -> None:
+    """Raise Denied for a yes to arguments that today's grant refuses, and Conflict where another effect has come first."""
+    args, runs_as = effect.args if effect.edited is None else effect.edited, effect.edited_identity
+    if ticket.edited is not None:
+        args, runs_as = ticket.edited, identity_digest(ticket.edited_identity)
+    found = problems(narrow(_spec(draft, effect).params, grant.params), args)
+    if found:
+        raise Denied(draft.command.by, f"approve {effect.tool} with these arguments", "; ".join(found))
+    _require_alone(draft, effect, runs_as or effect.identity)
 
 
 def _spec(draft: Draft, effect: Effect) -> ToolSpec:

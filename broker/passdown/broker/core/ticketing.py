@@ -33,7 +33,9 @@ def fold_holding(state: State, event: HoldingEvent, logged: ev.Logged) -> State:
         raise ContractError("log", f"ticket {event.ticket_no} is not open")
     changed = _changed(ticket, event, logged)
     if not isinstance(event, ev.TicketExtended | ev.TicketCommented):
-        changed = replace(changed, version=ticket.version + 1)
+        alerted = isinstance(event, ev.TicketReassigned) and event.alert
+        came_from = ticket.queue if alerted else ""
+        changed = replace(changed, version=ticket.version + 1, alerted_from=came_from)
     return replace(state, tickets=[changed if one is ticket else one for one in state.tickets])
 
 
@@ -73,12 +75,14 @@ def _reassigned(ticket: Ticket, event: ev.TicketReassigned) -> Ticket:
 def _moved(ticket: Ticket, queue: str) -> Ticket:
     """Return a ticket on another queue; its path of escalation goes on.
 
-    Who was named for the queue before is not on this one; what they must be able to do stays, but for the alerting
-    queue, where nobody is asked for a skill that nobody has.
+    Who was named for the queue before is not on this one; what they must be able to do stays. On the alerting queue
+    nobody is asked for either (`lanes.needs_of`), and both hold again where it is handed back.
     """
-    skills = [] if queue == ALERTS else ticket.needs.skills
-    needs = Needs(skills=skills, excluded=ticket.needs.excluded)
-    return replace(ticket, queue=queue, needs=needs, holder=None, snoozed_until=None)
+    kept = queue == ALERTS or (ticket.queue == ALERTS and queue == ticket.first_queue)
+    candidates = ticket.needs.candidates if kept else []
+    needs = Needs(candidates=candidates, skills=ticket.needs.skills, excluded=ticket.needs.excluded)
+    moved = replace(ticket, queue=queue, needs=needs, holder=None, snoozed_until=None)
+    return replace(moved, opened_on="" if queue == ticket.first_queue else ticket.first_queue)
 
 
 def _approved(ticket: Ticket, event: ev.TicketApproved, by: str) -> Ticket:
@@ -109,6 +113,6 @@ def ticket_expired(state: State, event: ev.TicketExpired, logged: ev.Logged) -> 
         owed=None if event.to == FAIL else Owed(cause="human", at=logged.at, to=event.to),
         kept=None,
     )
-    if ticket.kind not in ("approval", "permission"):
+    if ticket.kind not in ("approval", "permission", "unmet"):
         return changed
     return ledger.nobody_approved(changed, ticket.about, logged.seq)

@@ -9,7 +9,7 @@ from passdown.broker.core.tickets import end, withdraw_tickets
 from passdown.contracts import commands as cmd
 from passdown.contracts import events as ev
 from passdown.contracts.codec import PACK_BUDGET, clean_text, encode
-from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, PlanError
+from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, Denied, PlanError
 
 _REASON_LIMIT = 500
 
@@ -49,11 +49,13 @@ def resume(draft: Draft) -> Decision:
 def retry(draft: Draft) -> Decision:
     """Issue the present step again, its failures forgotten; reopens a failed session.
 
-    Raises Conflict where the session runs, waits for something else, or ended otherwise; PlanError,
-    ContractError or BudgetExceeded where the attempt could not be issued.
+    Raises Conflict where the session runs, waits for something else, or ended otherwise; Denied where that would
+    withdraw a ticket that whoever asks must not decide; PlanError, ContractError or BudgetExceeded where the attempt
+    could not be issued.
     """
     state = draft.state
     _require_retryable(state, draft.at)
+    _require_not_excluded(draft)
     if draft.stage.fan_out is not None and not (state.joining and state.joining.merges):
         raise Conflict("cannot retry: its branches were not joined", "", "submit the work anew")
     found = misfit(draft.stage, state.data)
@@ -89,6 +91,15 @@ def _require_retryable(state: State, at: int) -> None:
         raise Conflict("cannot retry: this branch has ended", "", "send it back with the ticket of its join")
     if state.deadline is not None and state.deadline <= at:
         raise Conflict("cannot retry: the stage's deadline has passed", "", "submit the work anew")
+
+
+def _require_not_excluded(draft: Draft) -> None:
+    """Raise Denied where a retry would decide in place of the people whom a ticket asks; calling it off decides nothing."""
+    by = draft.command.by
+    for ticket in draft.state.tickets:
+        if by in ticket.needs.excluded:
+            why = f"the plan leaves ticket {ticket.ticket_no} to others; cancel it, or wait for them"
+            raise Denied(by, "retry what they submitted themselves", why)
 
 
 def _require_open(state: State, verb: str) -> None:
