@@ -175,7 +175,7 @@ def test_a_refund_from_the_plan_to_the_proof(shell: Shell) -> None:
     assert proposed["tickets"][0]["args"] == {"order_id": "4711", "cents": 4200}
     assert session in shell.run("tickets", "--queue", "refund-approvers")
     assert "whoever initiated" in shell.run("resolve", f"{session}/1", "approve", code=5)
-    shell.run("resolve", f"{session}/1", "approve", "--as", "user:ann", "--note", "fine")
+    shell.run("resolve", f"{session}/1", "approve", "--version", "1", "--as", "user:ann", "--note", "fine")
 
     outcome = json.loads(shell.run(*words, "--wait", "--timeout", "40s", "--json"))
     assert outcome["outcome"]["output"] == {"refundId": "rf-4711"}
@@ -227,7 +227,7 @@ def test_workers_and_a_tick_as_processes_of_their_own(shell: Shell) -> None:
     shell.until(session, "waiting-input")
     shell.run("answer", session, "reason", "because")
     shell.until(session, "waiting-human")
-    shell.run("resolve", f"{session}/1", "approve", "--as", "user:ann")
+    shell.run("resolve", f"{session}/1", "approve", "--version", "1", "--as", "user:ann")
     shell.until(session, "done")
     for process in (worker, tick):
         process.send_signal(signal.SIGTERM)
@@ -304,7 +304,7 @@ def test_two_people_decide_at_once_and_one_is_told_who_was_first(shell: Shell) -
     shell.until(session, "waiting-human")
     racers = [
         subprocess.Popen(
-            [PASSDOWN, "resolve", f"{session}/1", what, "--as", f"user:{name}"],
+            [PASSDOWN, "resolve", f"{session}/1", what, "--version", "1", "--as", f"user:{name}"],
             cwd=shell.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

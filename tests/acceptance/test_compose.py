@@ -192,7 +192,7 @@ def test_its_commands_carry_a_refund_to_its_end(composed: Composed) -> None:
         session = broker.session(row.session_id)
         wait_until(lambda: session.status() == "waiting-human", "it waits for a person")
         (ticket,) = broker.tickets(session_id=session.id)
-        session.resolve(ticket.ticket_no, "approve")
+        session.resolve(ticket.ticket_no, "approve", version=ticket.version)
         assert session.result(30).result == "done"
         assert {effect.status for effect in session.state().effects} == {"done"}
 

@@ -4,7 +4,9 @@
 
     inbox = Broker.connect("sqlite:///passdown.db", by="user:ann").inbox
     ticket = inbox.next(queue="refund-approvers")
-    inbox.resolve(ticket.session_id, ticket.ticket_no, "approve", note="within the limit")
+    inbox.resolve(
+        ticket.session_id, ticket.ticket_no, "approve", version=ticket.version, note="within the limit"
+    )
 
 Looking at a ticket claims nothing. A claim is a lease: it runs out where its holder neither extends it nor decides,
 and the ticket is back in its queue. Whoever comes second is told who was first, and what they decided.
@@ -12,28 +14,45 @@ and the ticket is back in its queue. Whoever comes second is told who was first,
 
 import secrets
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
+from msgspec.structs import asdict
+
 from passdown.broker.access.acting import log_refused
+from passdown.broker.access.policy import names_of
+from passdown.broker.acts import is_away
+from passdown.broker.core.holding import why_not
 from passdown.broker.core.lanes import needs_of, why_not_in
 from passdown.broker.core.parts import Ticket
 from passdown.broker.core.state import State
-from passdown.broker.stores.queries import DraftRow, FindDraft
-from passdown.broker.stores.records import Draft as DraftPut
+from passdown.broker.drafts import Drafts, told
+from passdown.broker.stores.queries import TicketRow
 from passdown.broker.ticket_reading import (
     MOST_AT_ONCE,
     Draft,
     KeptDraft,
     Outcome,
     Ref,
-    TicketReader,
     TicketView,
-    names_of_queue,
+    decided,
+    is_theirs,
+    passed_over,
     refs_of,
+    require_ref,
 )
 from passdown.contracts import commands as cmd
-from passdown.contracts.codec import convert, decode, encode, plain
-from passdown.contracts.errors import Conflict, ContractError, Denied, NotFound, PassdownError
+from passdown.contracts.codec import check, convert, plain
+from passdown.contracts.errors import (
+    Conflict,
+    ContractError,
+    Denied,
+    NotFound,
+    PassdownError,
+    PlanError,
+    Unauthenticated,
+    Unavailable,
+)
 from passdown.contracts.ticket_commands import MOST_LEASE_MS, MOST_SNOOZE_MS
 from passdown.contracts.ticket_events import Resolution
 
@@ -41,9 +60,11 @@ __all__ = ["MOST_AT_ONCE", "Draft", "Inbox", "KeptDraft", "Outcome", "Ref", "Tic
 
 #: Tickets that are tried in one look for the next one; and how often all of them may go to others before it is given up.
 _HEADS, _LOOKS = 20, 100
+#: Resolutions that let an action run: they are said of the action as it was seen.
+_RUNS: tuple[Resolution, ...] = ("approve", "edit")
 
 
-class Inbox(TicketReader):
+class Inbox(Drafts):
     """The tickets that one principal may see and take. Thread-safe.
 
     Every method raises Denied where they may not (rule 10), NotFound where there is no such session or ticket, and
@@ -57,14 +78,22 @@ class Inbox(TicketReader):
 
         Where another person is faster, the one after it. `lease_s`: for how long (seconds), by default as the plan says.
         """
-        self._acting.require("ticket.claim", *names_of_queue(queue))
+        self._require_in("ticket.claim", queue)
+        _milliseconds(lease_s, MOST_LEASE_MS, "lease")
+        unreadable: set[Ref] = set()
         for _ in range(_LOOKS):
-            rows = [row for _, row in zip(range(_HEADS), self._offers(queue), strict=False)]
+            offers = (row for row in self._offers(queue, "ticket.claim") if _ref(row) not in unreadable)
+            rows = list(islice(offers, _HEADS))
             for row in rows:
                 try:
                     return self.claim(row.session_id, row.ticket_no, version=row.version, lease_s=lease_s)
                 except (Conflict, Denied, NotFound):
                     continue  # somebody was faster, or it was withdrawn since
+                except (ContractError, PlanError, Unavailable) as error:
+                    if is_away(error, row.session_id):
+                        raise
+                    passed_over(row, error)
+                    unreadable.add(_ref(row))
             if len(rows) < _HEADS:
                 return None
         raise Conflict("no ticket could be claimed", "", f"others were faster {_LOOKS * _HEADS} times")
@@ -110,7 +139,7 @@ class Inbox(TicketReader):
         holder = ticket.holder
         body = cmd.ExtendTicket(
             ticket_no=ticket_no,
-            lease=lease or self._lease(ticket),
+            lease=convert(lease, str, what="lease") or self._lease(ticket),
             seen_until=holder.until if holder else 0,
             lease_ms=_milliseconds(lease_s, MOST_LEASE_MS, "lease"),
         )
@@ -119,7 +148,7 @@ class Inbox(TicketReader):
     def release(self, session_id: str, ticket_no: int, reason: str = "", *, lease: str = "") -> TicketView:
         """Give a ticket back to its queue; what was written stays as this person's draft."""
         _, ticket = self._open("ticket.claim", session_id, ticket_no)
-        lease = lease or self._lease(ticket)
+        lease = convert(lease, str, what="lease") or self._lease(ticket)
         return self._done(session_id, cmd.ReleaseTicket(ticket_no=ticket_no, lease=lease, reason=reason))
 
     def reassign(
@@ -128,9 +157,7 @@ class Inbox(TicketReader):
         """Hand a ticket on: `to` a person, who holds it from then on, or `to_queue`. Raises Denied where they may not."""
         _, ticket = self._open("ticket.reassign", session_id, ticket_no)
         if to:
-            why = why_not_in(needs_of(ticket), to, self._acting.who_of(to))
-            if why:
-                raise Denied(to, f"be given ticket {session_id}/{ticket_no}", why)
+            self._require_able(ticket, convert(to, str, what="person"), f"{session_id}/{ticket_no}")
         body = cmd.ReassignTicket(
             ticket_no=ticket_no,
             version=ticket.version,
@@ -140,6 +167,19 @@ class Inbox(TicketReader):
             reason=reason,
         )
         return self._done(session_id, body)
+
+    def _require_able(self, ticket: Ticket, to: str, name: str) -> None:
+        """Raise Denied where somebody to whom a ticket is to be given may not take it."""
+        try:
+            who = self._acting.who_of(to)
+        except Denied as error:
+            log_refused(error, "ticket.reassign", self._acting.by)
+            raise
+        why = why_not_in(needs_of(ticket), to, who)
+        if why:
+            error = Denied(to, f"be given ticket {name}", why)
+            log_refused(error, "ticket.reassign", self._acting.by)
+            raise error
 
     def snooze(self, session_id: str, ticket_no: int, for_s: float, reason: str = "") -> TicketView:
         """Have a ticket offered to nobody for `for_s` seconds."""
@@ -156,14 +196,14 @@ class Inbox(TicketReader):
     def comment(self, session_id: str, ticket_no: int, text: str, *, comment_id: str = "") -> TicketView:
         """Say something about a ticket, for whoever works on it. The same `comment_id` again is the same comment."""
         self._open("ticket.comment", session_id, ticket_no)
-        comment_id = comment_id or secrets.token_urlsafe(12)
+        comment_id = convert(comment_id, str, what="comment") or secrets.token_urlsafe(12)
         return self._done(
             session_id, cmd.CommentTicket(ticket_no=ticket_no, comment_id=comment_id, text=text)
         )
 
-    def _lease(self, ticket: Ticket) -> str:
+    def _lease(self, ticket: Ticket | None) -> str:
         """Return the token of this person's own claim; empty where somebody else holds the ticket, or nobody."""
-        holder = ticket.holder
+        holder = ticket.holder if ticket else None
         return holder.claim_id if holder is not None and holder.by == self._acting.by else ""
 
     # -- deciding -------------------------------------------------------------------------------------------
@@ -178,72 +218,93 @@ class Inbox(TicketReader):
         note: str = "",
         version: int | None = None,
         lease: str | None = None,
+        draft: int | None = None,
     ) -> None:
         """Decide a ticket that this person holds, or that nobody does; `Session.resolve` says what `value` is.
 
-        `version` and `lease` as they were seen when the ticket was claimed, by default what they are now. Where it
-        is no longer theirs to decide, what they decided is kept as their draft.
+        `version` and `lease` as they were seen, by default what they are now; what lets an action run (approve, edit)
+        needs the `version`, so that it is said of what was seen. The same decision sent again is the same decision.
+
+        Where it is no longer theirs to decide, what they wrote is kept as their draft, in place of the one that it was
+        made from (its version `draft`), never of a newer one. Where it is decided, that one is forgotten, never a newer one.
         """
         self._acting.require("ticket.resolve")
+        require_ref(session_id, ticket_no)
+        draft = draft if draft is None else convert(draft, int, what="draft")
         state = self._load(session_id)
         ticket = state.ticket(ticket_no)
-        if ticket is not None:
-            self._acting.require_ticket("ticket.resolve", state, ticket)
-            version = ticket.version if version is None else version
-            lease = self._lease(ticket) if lease is None else lease
+        seen = self._as_seen(session_id, ticket_no, ticket, version)
         body = cmd.Resolve(
             ticket_no=ticket_no,
-            version=1 if version is None else version,
-            lease=lease or "",
+            version=version if version is not None else seen.version if seen else 1,
+            lease=self._lease(seen) if lease is None else lease,
             resolution=resolution,
             value=plain(value, what="resolution"),
             note=note,
         )
         try:
+            if ticket is not None:
+                self._require_decides(state, ticket)
+                self._require_seen(ticket, resolution, version)
             self._run(session_id, body)
-        except Conflict:
-            self._keep_what_was_decided(session_id, body)
+        except Unauthenticated:
             raise
-        self.forget_draft(session_id, ticket_no)
+        except (Conflict, Denied) as error:
+            late = Draft(resolution=resolution, value=body.value, note=note)
+            said = self._keep_late(state, ticket_no, late, version=version, seen=draft)
+            raise told(self._first(session_id, ticket_no, error), said) from None
+        self._forget_sent(session_id, ticket_no, draft)
 
-    def _keep_what_was_decided(self, session_id: str, body: cmd.Resolve) -> None:
-        if self._load(session_id).ticket(body.ticket_no) is not None:
-            draft = Draft(resolution=body.resolution, value=body.value, note=body.note)
-            self.keep_draft(session_id, body.ticket_no, draft)
+    def _first(self, session_id: str, ticket_no: int, error: Conflict | Denied) -> Conflict | Denied:
+        """Return who was first, also where they themselves decided it, and otherwise: that error names nobody."""
+        if isinstance(error, Denied) or error.winner or error.decided:
+            return error
+        state = self._load(session_id)
+        return error if state.ticket(ticket_no) else decided(state, ticket_no)
 
-    def draft(self, session_id: str, ticket_no: int) -> KeptDraft | None:
-        """Return what this person has written about a ticket; nobody else gets it, whoever holds the ticket."""
-        self._acting.require("ticket.read")
-        found = self._controller.store.find(
-            FindDraft(session_id=session_id, ticket_no=ticket_no, by=self._acting.by)
-        )
-        if not isinstance(found, DraftRow):
-            return None
-        return KeptDraft(decode(found.body, Draft, what="draft"), found.version, found.at)
+    def _as_seen(
+        self, session_id: str, ticket_no: int, ticket: Ticket | None, version: int | None
+    ) -> Ticket | None:
+        """Return a ticket as it was at a version; without one as it is, or was when it was decided."""
+        if ticket is not None and version in (None, ticket.version):
+            return ticket
+        past = (one.ticket for one in reversed(self._past(session_id, ticket_no)))
+        return next((one for one in past if version in (None, one.version)), None)
 
-    def keep_draft(
-        self, session_id: str, ticket_no: int, draft: Draft, *, expected: int | None = None
-    ) -> None:
-        """Keep what this person has written. `expected`: the version that they saw last (0: none).
+    def _require_decides(self, state: State, ticket: Ticket) -> None:
+        """Raise Denied where a ticket is not theirs to decide, and Conflict where it was and has moved on since."""
+        acting = self._acting
+        try:
+            acting.require_ticket("ticket.resolve", state, ticket)
+        except Denied as error:
+            past = [one.ticket for one in self._past(state.session_id, ticket.ticket_no)]
+            before = [one for one in past if one.queue != ticket.queue and is_theirs(acting, one)]
+            names = [f"queue:{one.queue}" for one in before]
+            if not before or not acting.covers("ticket.resolve", *names, *names_of(state)):
+                raise
+            holder = ticket.holder.by if ticket.holder else ""
+            what = f"ticket {state.session_id}/{ticket.ticket_no} is no longer yours to decide"
+            raise Conflict(what, holder, f"it is in queue {ticket.queue} now") from error
 
-        Raises Conflict where they have written another one since, on another device.
+    def _require_seen(self, ticket: Ticket, resolution: Resolution, version: int | None) -> None:
+        """Raise ContractError for a yes that does not say what it is a yes to, from somebody who may say it.
+
+        A claim does not say it: somebody else may have changed the action between the look and the claim.
         """
-        self._open("ticket.read", session_id, ticket_no)
-        body = encode(convert(plain(draft, what="draft"), Draft, what="draft"))
-        self._put_draft(session_id, ticket_no, body, expected)
-
-    def forget_draft(self, session_id: str, ticket_no: int) -> None:
-        """Forget what this person has written."""
-        self._put_draft(session_id, ticket_no, None, None)
-
-    def _put_draft(self, session_id: str, ticket_no: int, body: bytes | None, expected: int | None) -> None:
-        put = DraftPut(
-            session_id=session_id, ticket_no=ticket_no, by=self._acting.by, body=body, expected=expected
+        if version is not None or resolution not in _RUNS or resolution not in ticket.actions:
+            return
+        if why_not(ticket, self._acting.by, self._acting.who):
+            return  # they are told so
+        problem = (
+            f"{resolution} says at which version the action was seen: --version N, in Python version=N;"
+            " `passdown inbox show` shows both"
         )
-        self._controller.store.put(put)
+        raise ContractError("resolution", problem, pointer="/version")
 
     def each(self, refs: Sequence[Ref], act: Callable[[Ref], object]) -> list[Outcome]:
         """Do `act` for each of at most `MOST_AT_ONCE` tickets; each stands or falls alone. Returns what came of each, in order."""
+        if not isinstance(refs, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ContractError("tickets", f"expected a list, got {type(refs).__name__}")
         if len(refs) > MOST_AT_ONCE:
             raise ContractError("tickets", f"at most {MOST_AT_ONCE} at once, got {len(refs)}")
         return [self._one_of(ref, act) for ref in refs]
@@ -257,6 +318,7 @@ class Inbox(TicketReader):
 
     def _run(self, session_id: str, body: cmd.Body) -> State:
         """Carry out a command that was checked for the types and limits of its fields; returns the state after it."""
+        check(list(asdict(body).values()), what="command")  # `plain` would make text of bytes
         checked = convert(plain(body, what="command"), type(body), what=type(body).__name__.lower())
         try:
             done = self._controller.run(session_id, checked, self._acting.by, who=self._acting.who)
@@ -275,9 +337,13 @@ class Inbox(TicketReader):
         return self._view(state, ticket)
 
 
+def _ref(row: TicketRow) -> Ref:
+    return Ref(row.session_id, row.ticket_no)
+
+
 def _milliseconds(seconds: float | None, most: int, what: str) -> int:
     if seconds is None:
         return 0
-    if not 0 < seconds * 1000 <= most:
+    if not 0 < convert(seconds, float, what=what) * 1000 <= most:
         raise ContractError(what, f"expected more than 0 and at most {most // 1000} seconds, got {seconds!r}")
     return max(1, int(seconds * 1000))

@@ -197,7 +197,7 @@ class Desk:
         session = self.submit(key, orderId="4711")
         self.work()
         ann = Session(broker_on(self.url, "user:ann"), session.id)
-        ann.resolve(1, "approve", note="fine")
+        ann.resolve(1, "approve", version=1, note="fine")
         self.work()
         return session
 

@@ -30,7 +30,7 @@ def test_a_ticket_is_shown_with_its_brief_and_then_what_to_type(at_desk: Cli, de
     assert (
         "- approve: refunds.create runs once with exactly these arguments:\n[from the pending call" in brief
     )
-    assert f"passdown resolve {name}/1 RESOLUTION --as PRINCIPAL" in rest
+    assert f"passdown resolve {name}/1 RESOLUTION --version 1 --as PRINCIPAL" in rest
     assert json.loads(at_desk("show", f"{name}/1", "--json").out)["tool"] == "refunds.create"
 
 

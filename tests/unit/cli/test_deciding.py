@@ -77,10 +77,11 @@ def test_an_approval_is_given_by_another_person(at_desk: Cli, desk: Desk, propos
     mine = at_desk("resolve", proposed, "approve")
     assert (mine.code, mine.out) == (5, "")
     assert "whoever initiated or proposed an action does not decide on it" in mine.err
-    said = at_desk("resolve", proposed, "approve", "--as", "user:ann", "--note", "fine")
+    yes = ("resolve", proposed, "approve", "--version", "1", "--as", "user:ann", "--note", "fine")
+    said = at_desk(*yes)
     assert (said.code, said.out) == (0, f"ticket {proposed}: approve; the session is queued\n")
     desk.work()
-    again = at_desk("resolve", proposed, "approve", "--as", "user:ann", "--note", "fine")
+    again = at_desk(*yes)
     assert (again.code, again.out) == (0, f"ticket {proposed}: approve; the session is done\n")
     late = at_desk("resolve", proposed, "deny", "--as", "user:bob")
     assert late.code == 4
@@ -138,11 +139,20 @@ def test_a_ticket_with_questions_is_answered_by_an_object(at_desk: Cli, desk: De
             "user:ann may not complete this approval ticket: it allows approve, deny",
         ),
         (["{t}", "edit", "--as", "user:ann"], 2, "the changed arguments are a JSON object"),
-        (["{t}", "edit", "[1]", "--as", "user:ann"], 2, "the changed arguments are a JSON object"),
         (
-            ["{t}", "edit", '{"order_id": "1"}', "--as", "user:ann"],
+            ["{t}", "edit", "[1]", "--version", "1", "--as", "user:ann"],
+            2,
+            "the changed arguments are a JSON object",
+        ),
+        (
+            ["{t}", "edit", '{"order_id": "1"}', "--version", "1", "--as", "user:ann"],
             2,
             "edit does not fit its contract at /value",
+        ),
+        (
+            ["{t}", "approve", "--as", "user:ann"],
+            2,
+            "approve says at which version the action was seen: --version N",
         ),
         (["{t}9", "approve", "--as", "user:ann"], 3, "there is no ticket"),
         (["nope/1", "approve"], 3, "there is no ticket 'nope/1'; there is no session 'nope'"),

@@ -162,10 +162,11 @@ def test_rule_10_nobody_reads_the_session_of_another_producer(cli: Cli, doors: D
 def test_rule_10_a_person_reads_what_they_may_decide_until_it_is_decided(cli: Cli, doors: Doors) -> None:
     cli("principal", "set", "user:other", "--role", "human", "--group", "legal", "--store", doors.desk.url)
     shared = ("--store", doors.desk.url, "--as")
-    for words in (["status", "order-1"], ["resolve", "order-1/1", "approve"]):
+    yes = ["resolve", "order-1/1", "approve", "--version", "1"]
+    for words in (["status", "order-1"], yes):
         assert cli(*words, *shared, "user:other").code == 5
     assert cli("status", "order-1", *shared, "user:human").code == 0
-    decided = cli("resolve", "order-1/1", "approve", *shared, "user:human")
+    decided = cli(*yes, *shared, "user:human")
     assert (decided.code, decided.err) == (0, "")
     assert decided.out.endswith("/1: approve\n"), (
         "where the session stands now is not theirs to read any more"
@@ -180,7 +181,8 @@ def test_rule_10_a_token_for_one_queue_decides_there_and_nowhere_else(
         monkeypatch.setenv(
             "PASSDOWN_TOKEN", _scoped(doors, Scope(verb="ticket.*", resource=f"queue:{queue}"))
         )
-        assert cli("resolve", "order-1/1", "approve", "--store", doors.desk.url).code == code
+        yes = ("resolve", "order-1/1", "approve", "--version", "1")
+        assert cli(*yes, "--store", doors.desk.url).code == code
 
 
 def test_a_token_in_a_file_that_others_may_read_is_refused(cli: Cli, doors: Doors, tmp_path: Path) -> None:

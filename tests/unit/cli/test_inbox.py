@@ -106,7 +106,7 @@ def test_next_claims_and_shows_the_brief_and_what_to_type(at_desk: Cli, desk: De
     assert said.code == 0
     assert said.out.startswith(f"# Brief of {pay}\n")
     assert "held by     you, until " in said.out
-    assert f"  passdown inbox resolve {pay} approve --as user:ann\n" in said.out
+    assert f"  passdown inbox resolve {pay} approve --version 2 --as user:ann\n" in said.out
     none = at_desk("inbox", "next", "--queue", "refund-approvers", *ANN)
     assert none.code == 3
     assert "there is no ticket on offer in queue 'refund-approvers'" in none.err
@@ -220,11 +220,12 @@ def test_of_two_approvals_the_first_says_that_one_is_missing(at_desk: Cli, desk:
     )
     desk.submit("two", plan="two", do="mails", count=1)
     desk.work()
-    first = at_desk("inbox", "resolve", "two/1", "approve", *ANN)
+    yes = ("inbox", "resolve", "two/1", "approve", "--version")
+    first = at_desk(*yes, "1", *ANN)
     assert "approve; approvals 1 of 2; the session is waiting-human" in first.out
-    again = at_desk("inbox", "resolve", "two/1", "approve", *ANN)
+    again = at_desk(*yes, "2", *ANN)
     assert (again.code, "does not approve it again" in again.err) == (5, True)
-    assert "approve; the session is queued" in at_desk("inbox", "resolve", "two/1", "approve", *BOB).out
+    assert "approve; the session is queued" in at_desk(*yes, "2", *BOB).out
 
 
 def test_rule_08_resolve_is_the_same_by_both_names(at_desk: Cli, desk: Desk) -> None:

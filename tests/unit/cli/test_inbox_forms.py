@@ -340,7 +340,7 @@ def test_whoever_sends_too_late_is_told_by_whom_and_keeps_what_was_typed(
     assert kept.draft.value == "call them"
 
 
-def test_what_is_typed_about_a_ticket_that_was_decided_meanwhile_stays_on_the_screen(
+def test_what_is_typed_about_a_ticket_that_was_decided_meanwhile_is_kept(
     monkeypatch: pytest.MonkeyPatch, desk: Desk, ann: Broker, stuck: Session
 ) -> None:
     def decide() -> None:
@@ -355,7 +355,10 @@ def test_what_is_typed_about_a_ticket_that_was_decided_meanwhile_stays_on_the_sc
     )
     assert done.code == 4
     assert "user:bob was first (cancel)" in done.screen
-    assert '"value":"call them"' in done.screen
+    assert "what you typed is kept as your draft" in done.screen
+    kept = ann.inbox.draft(stuck.id, 1)
+    assert kept is not None
+    assert kept.draft.value == "call them"
 
 
 def test_a_claim_is_extended_while_the_form_is_open(

@@ -121,7 +121,7 @@ def test_an_effect_of_a_later_step_tells_only_of_its_own(at_desk: Cli, desk: Des
 
 
 def resolve(desk: Desk, session: Session, resolution: Any, value: Any = None, **more: Any) -> None:
-    Session(broker_on(desk.url, "user:ann"), session.id).resolve(1, resolution, value, **more)
+    Session(broker_on(desk.url, "user:ann"), session.id).resolve(1, resolution, value, version=1, **more)
 
 
 def test_an_edit_keeps_both_versions_of_the_arguments(at_desk: Cli, desk: Desk) -> None:

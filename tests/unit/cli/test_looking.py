@@ -62,7 +62,7 @@ def test_an_approval_shows_the_exact_action_and_how_to_decide_it(at_desk: Cli, d
     view = status_of(at_desk, "k")
     (ticket,) = view["tickets"]
     assert ticket["args"] == {"order_id": "4711", "cents": 5000}
-    assert ticket["do"] == f"passdown resolve {session.id}/1 RESOLUTION --as PRINCIPAL"
+    assert ticket["do"] == f"passdown resolve {session.id}/1 RESOLUTION --version 1 --as PRINCIPAL"
     out = at_desk("status", "k").out
     assert 'refunds.create {"cents":5000,"order_id":"4711"}' in out
     assert "1 approval in refund-approvers for " in out

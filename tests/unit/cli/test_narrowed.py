@@ -43,7 +43,7 @@ def test_rule_10_an_operators_token_for_one_queue_makes_no_other_token(
             assert (said.code, said.out) == (5, ""), (path, said)
     assert doors.fingerprint() == before
     assert cli("replay", "--all", "--store", doors.desk.url).code == 5
-    assert cli("resolve", "order-1/1", "approve", "--store", doors.desk.url).code == 0
+    assert cli("resolve", "order-1/1", "approve", "--version", "1", "--store", doors.desk.url).code == 0
 
 
 def test_rule_10_a_token_for_one_plan_registers_and_shows_no_other(
@@ -62,7 +62,7 @@ def test_rule_10_a_token_for_one_plan_registers_and_shows_no_other(
 
 def test_rule_10_what_was_decided_is_told_to_those_who_may_read_tickets(doors: Doors) -> None:
     with broker_on(doors.desk.url, "user:human") as broker:
-        broker.session("order-1").resolve(1, "approve")
+        broker.session("order-1").resolve(1, "approve", version=1)
         with pytest.raises(Conflict, match="no longer open"):
             broker.inbox.claim(doors.session_id, 1)
     with broker_on(doors.desk.url, "user:worker") as broker:

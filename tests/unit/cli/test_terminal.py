@@ -43,7 +43,7 @@ def test_every_screen_fits_its_terminal(full: Desk, monkeypatch: pytest.MonkeyPa
 def test_a_command_to_copy_is_never_broken(full: Desk) -> None:
     screen = in_terminal(60, "status", "proposed", "--store", full.url, folder=full.path.parent)
     session = full.broker.session("proposed").id
-    assert f"    passdown resolve {session}/1 RESOLUTION --as PRINCIPAL" in screen.lines
+    assert f"    passdown resolve {session}/1 RESOLUTION --version 1 --as PRINCIPAL" in screen.lines
 
 
 def test_colours_are_for_terminals_that_want_them(full: Desk) -> None:

@@ -61,6 +61,11 @@ _BRANCHES = click.option(
     "--branch", "branches", metavar="NAME", multiple=True, help="For send-back: a branch; may be repeated."
 )
 _NOTE = click.option("--note", default="", help="Why, for the record and for whoever goes on.")
+_VERSION = click.option(
+    "--version",
+    type=click.IntRange(1),
+    help="The ticket's version as you saw it; approve and edit need it. By default that of now.",
+)
 
 
 @click.command("resolve", cls=Command)
@@ -69,16 +74,19 @@ _NOTE = click.option("--note", default="", help="Why, for the record and for who
 @click.argument("value", required=False)
 @_BRANCHES
 @_NOTE
+@_VERSION
 @click.pass_obj
 @click.pass_context
 def resolve_command(
     ctx: click.Context,
     frame: Frame,
+    *,
     ticket: str,
     resolution: Resolution,
     value: str | None,
     branches: tuple[str, ...],
     note: str,
+    version: int | None,
 ) -> None:
     """Decide a ticket.
 
@@ -88,11 +96,13 @@ def resolve_command(
     stage's output, for done the effect's result (all JSON, - reads standard input), for send-back what to
     do better, for redirect a stage, for choose a branch.
 
+    approve and edit let an action run: --version says of which ticket that is said, as `inbox show` has it.
+
     Of a ticket on a join, send-back names its branches: --branch ann --branch bob --note "count again".
 
     It asks nothing; `passdown inbox resolve` does, at a terminal, and takes several tickets.
     """
-    decision = read(ctx, Typed(resolution, value, branches, note))
+    decision = read(ctx, Typed(resolution, value, branches, note, version))
     with opened(frame, "ticket.resolve", ring=True) as broker:
         ref = ref_of(broker, ticket)
         decide(broker, ref, decision)
@@ -106,9 +116,7 @@ def resolve_command(
 @click.option(
     "--lease", metavar="TOKEN", help="The token of your claim, as it was given; by default the one of now."
 )
-@click.option(
-    "--version", type=click.IntRange(1), help="The ticket's version as you saw it; by default that of now."
-)
+@_VERSION
 @json_option
 @click.pass_obj
 @click.pass_context
@@ -152,7 +160,9 @@ def inbox_resolve_command(
 
 
 def _is_open(typed: Typed) -> bool:
-    """Whether something is left to be asked for."""
+    """Whether something is left to be asked for. A yes without a version is one to nothing that was seen yet."""
+    if typed.resolution == "approve" and typed.version is None and typed.lease is None:
+        return True
     needs_words = typed.resolution == "send-back" and not typed.note
     return lacks_value(typed) or (typed.value is None and (needs_words or typed.resolution == "done"))
 

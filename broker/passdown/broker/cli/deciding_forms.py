@@ -73,7 +73,9 @@ class DecidingForm:
         self._show()
         if not self._prompts.yes("send it?", given=None):
             return None
-        return Decision(cast("Resolution", work.resolution), work.value, work.note, view.version, view.lease)
+        seen = self._kept.version if self._kept else 0
+        resolution = cast("Resolution", work.resolution)
+        return Decision(resolution, work.value, work.note, view.version, view.lease, seen)
 
     def again(self, error: ContractError) -> Decision | None:
         """Ask once more for a value that was refused."""
@@ -84,9 +86,14 @@ class DecidingForm:
     def _begin(self, resolution: Resolution | None, note: str) -> None:
         """Begin with the draft that was kept, if the person wants that."""
         kept, self.work.note = self._kept, note
-        if kept is None or (resolution is not None and kept.draft.resolution != resolution):
+        if kept is None:
             return
         draft = kept.draft
+        if resolution is not None and draft.resolution != resolution:
+            # There is one draft of a ticket: on the screen it is not lost at least.
+            said = clean(encode(draft).decode())
+            self._prompts.say(f"What you type takes the place of your draft: {said}")
+            return
         now = self._broker.app.store.load("").now
         self._prompts.say(f"You have a draft of {ago(kept.at, now)}: {_told(draft)}")
         if self._prompts.yes("go on with it?", given=True):
@@ -236,22 +243,34 @@ class DecidingForm:
 
     # -- keeping --------------------------------------------------------------------------------------------
 
-    def keep(self, *, anyway: bool = False) -> str:
+    def keep(self) -> str:
         """Keep what was typed, where anything was; returns what is said of it.
 
-        One that they wrote elsewhere meanwhile is not overwritten, unless `anyway`.
+        One that they wrote elsewhere meanwhile is not overwritten.
         """
-        work = self.work
-        if not work.begun:
+        if not self.work.begun:
             return ""
-        draft = Draft(resolution=work.resolution, value=work.value, note=work.note)
         seen = self._kept.version if self._kept else 0
         try:
-            self._broker.inbox.keep_draft(*self._ref, draft, expected=None if anyway else seen)
+            self._broker.inbox.keep_draft(*self._ref, self._draft(), expected=seen)
         except PassdownError as error:
             # It cannot be kept: on the screen it is not lost at least.
-            return f"this could not be kept ({error}): {encode(draft).decode()}"
+            return f"this could not be kept ({error}): {encode(self._draft()).decode()}"
         return "what you typed is kept as your draft"
+
+    def show_unless_kept(self) -> None:
+        """Show what was sent too late, unless it was kept then: on the screen it is not lost at least."""
+        if not self.work.begun:
+            return
+        with suppress(PassdownError):
+            kept = self._broker.inbox.draft(*self._ref)
+            if kept is not None and encode(kept.draft) == encode(self._draft()):
+                return
+        self._prompts.say(f"what you typed: {clean(encode(self._draft()).decode())}")
+
+    def _draft(self) -> Draft:
+        work = self.work
+        return Draft(resolution=work.resolution, value=work.value, note=work.note)
 
 
 def _text(value: Any) -> str | None:
@@ -274,7 +293,8 @@ def resolve_by_form(
     view = broker.inbox.show(*ref)
     if resolution is not None and resolution not in view.actions:
         allowed = ", ".join(view.actions)
-        raise Denied(broker.by, f"{resolution} this {view.kind} ticket", f"it allows {allowed}")
+        why = f"it allows {allowed}"
+        raise broker.acting.refused("ticket.resolve", f"{resolution} this {view.kind} ticket", why)
     matter, claimed = matter_of(broker, view), not view.lease
     if claimed:
         view = broker.inbox.claim(*ref, version=view.version)
@@ -309,10 +329,12 @@ def _asked_and_sent(
             decide(broker, ref, decision)
         except ContractError as error:
             decision = form.again(error)
-        except Conflict as error:
-            raise _with(error, form.keep(anyway=True)) from None
+        except (Conflict, Denied):
+            form.show_unless_kept()  # `Inbox.resolve` keeps what comes too late, and says so
+            raise
         except PassdownError:
-            form.keep()
+            if said := form.keep():
+                click.echo(clean(said))
             raise
         else:
             return True

@@ -10,7 +10,7 @@ from passdown.broker.client import Broker
 from passdown.broker.inbox import Ref, TicketView
 from passdown.broker.logbook import events, read_logged
 from passdown.contracts import events as ev
-from passdown.contracts.errors import Conflict, PassdownError, Unavailable
+from passdown.contracts.errors import Conflict, Denied, PassdownError, Unavailable
 
 #: How often it is looked whether the ticket is still held (seconds).
 _LOOK_S = 1.0
@@ -58,9 +58,12 @@ class Keeper:
 
     def _look(self) -> None:
         inbox = self._broker.inbox
-        view = inbox.show(*self._ref)
+        try:
+            view = inbox.show(*self._ref)
+        except Denied as error:  # it is on a queue that they do not serve
+            raise self._gone("") from error
         if view.lease != self._lease:
-            raise self._gone(view)
+            raise self._gone(view.holder)
         self._see(view)
         if time.monotonic() >= self._extend_at:
             self._see(inbox.extend(*self._ref, lease=self._lease))
@@ -73,28 +76,31 @@ class Keeper:
         left = (view.until - self._broker.app.store.load("").now) / 1000
         self._extend_at = time.monotonic() + max(left / 2, 0.0)
 
-    def _gone(self, view: TicketView) -> Conflict:
+    def _gone(self, holder: str) -> Conflict:
         what = f"you no longer hold ticket {self._ref.session_id}/{self._ref.ticket_no}"
-        return Conflict(what, view.holder, self._how() or "claim it again")
+        by, how = self._how()
+        return Conflict(what, holder or by, how or "claim it again")
 
-    def _how(self) -> str:
-        """Return what became of the claim, by the log since then."""
-        found = ""
+    def _how(self) -> tuple[str, str]:
+        """Return who claimed the ticket last, and what became of the claim, by the log since then."""
+        by = found = ""
         for raw in events(self._broker.app.store, self._ref.session_id, after=self._seq):
-            event = read_logged(raw).event
-            match event:
-                case ev.TicketClaimed(ticket_no=self._ref.ticket_no, taken_from=taken, reason=reason) if (
-                    taken
-                ):
-                    found = f"took it over: {reason}"
+            logged = read_logged(raw)
+            match logged.event:
+                case ev.TicketClaimed(ticket_no=self._ref.ticket_no, taken_from=""):
+                    by = logged.by
+                case ev.TicketClaimed(ticket_no=self._ref.ticket_no, reason=reason):
+                    by, found = logged.by, f"took it over: {reason}"
                 case ev.TicketReleased(ticket_no=self._ref.ticket_no, why="lapsed"):
                     found = "your lease ran out"
                 case ev.TicketReleased(ticket_no=self._ref.ticket_no, reason=reason):
                     found = reason or "it was given back"
-                case ev.TicketReassigned(ticket_no=self._ref.ticket_no, reason=reason):
-                    found = f"it was handed on{f': {reason}' if reason else ''}"
+                case ev.TicketReassigned(ticket_no=self._ref.ticket_no, to=to, reason=reason):
+                    by, found = to, f"it was handed on{f': {reason}' if reason else ''}"
+                case ev.TicketEscalated(ticket_no=self._ref.ticket_no, queue=queue):
+                    by, found = "", f"it went on to queue {queue}"
                 case ev.TicketSnoozed(ticket_no=self._ref.ticket_no):
                     found = "it was snoozed"
                 case _:
                     pass
-        return found
+        return by, found

@@ -3,12 +3,11 @@
 import click
 
 from passdown.broker.access.directory import Directory, Person
-from passdown.broker.access.operators import require_left
+from passdown.broker.access.operators import directory_of
 from passdown.broker.access.policy import ROLES, Role
 from passdown.broker.cli import output, tables
 from passdown.broker.cli.frame import Frame, Group, json_option
 from passdown.broker.cli.opening import opened
-from passdown.broker.client import Broker
 
 
 @click.group("principal", cls=Group)
@@ -42,9 +41,7 @@ def set_command(
         name=name, roles=sorted(set(roles)), groups=sorted(set(groups)), skills=sorted(set(skills))
     )
     with opened(frame, "principal.manage", create=True) as broker:
-        directory = Directory(broker.app.store)
-        _require_left(broker, directory, person)
-        directory.set_person(person)
+        directory_of(broker.app.store, embedded=broker.app.embedded).set_person(person)
     output.say(f"{name}: {', '.join(person.roles) or 'no role'}")
 
 
@@ -70,12 +67,5 @@ def list_command(frame: Frame, as_json: bool) -> None:
 def remove_command(frame: Frame, name: str) -> None:
     """Forget a principal. Its tokens open nothing from then on; a claim that it holds ends soon."""
     with opened(frame, "principal.manage") as broker:
-        directory = Directory(broker.app.store)
-        _require_left(broker, directory, Person(name=name))
-        directory.remove_person(name)
+        directory_of(broker.app.store, embedded=broker.app.embedded).remove_person(name)
     output.say(f"{name} is forgotten")
-
-
-def _require_left(broker: Broker, directory: Directory, person: Person) -> None:
-    if not broker.app.embedded:
-        require_left(directory, changed=person)

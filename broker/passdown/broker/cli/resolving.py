@@ -7,7 +7,7 @@ import click
 from passdown.broker.cli.params import value_of
 from passdown.broker.client import Broker
 from passdown.broker.inbox import Ref
-from passdown.contracts.errors import Conflict, NotFound
+from passdown.broker.ticket_reading import is_theirs
 from passdown.contracts.ticket_events import Resolution
 
 RESOLUTIONS: tuple[Resolution, ...] = get_args(Resolution)
@@ -35,13 +35,17 @@ class Typed(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What is sent: a value that is read, but for branches to which only a ticket on a join is sent back."""
+    """What is sent: a value that is read, but for branches to which only a ticket on a join is sent back.
+
+    ``draft`` is the version of the draft that it was made from (0: none; None: not known).
+    """
 
     resolution: Resolution
     value: Any
     note: str = ""
     version: int | None = None
     lease: str | None = None
+    draft: int | None = None
 
 
 def lacks_value(typed: Typed) -> bool:
@@ -69,14 +73,22 @@ def decide(broker: Broker, ref: Ref, what: Decision) -> None:
     value = what.value
     if what.resolution == "send-back" and not isinstance(value, dict):
         value = _by_branch(broker, ref, value)
-    broker.inbox.resolve(*ref, what.resolution, value, note=what.note, version=what.version, lease=what.lease)
+    broker.inbox.resolve(
+        *ref,
+        what.resolution,
+        value,
+        note=what.note,
+        version=what.version,
+        lease=what.lease,
+        draft=what.draft,
+    )
 
 
 def _by_branch(broker: Broker, ref: Ref, value: str | None) -> Any:
     """Return what is sent back: to branches of a join an object, which names them; else text."""
-    try:
-        ticket = broker.inbox.show(*ref)
-    except (Conflict, NotFound):
+    state = broker.app.controller.load(ref.session_id).state
+    ticket = state.ticket(ref.ticket_no) if state else None
+    if ticket is None or not is_theirs(broker.acting, ticket):
         return value  # what became of the ticket is said when it is to be decided
     if ticket.kind not in ("conflict", "short"):
         return value

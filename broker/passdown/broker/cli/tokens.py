@@ -9,7 +9,7 @@ from typing import TextIO
 import click
 
 from passdown.broker.access.directory import Directory, Person
-from passdown.broker.access.operators import require_first, require_left
+from passdown.broker.access.operators import directory_of, require_first
 from passdown.broker.access.policy import ROLES, VERBS, Role, Scope
 from passdown.broker.access.tokens import Token
 from passdown.broker.cli import output, tables
@@ -187,8 +187,5 @@ def _described(token: Token, now: int) -> dict[str, object]:
 def revoke_command(frame: Frame, token_id: str) -> None:
     """End a token for good. Who works with it is refused within seconds."""
     with opened(frame, "token.manage") as broker:
-        directory = Directory(broker.app.store)
-        if not broker.app.embedded:
-            require_left(directory, without=token_id)
-        token = directory.revoke_token(token_id)
+        token = directory_of(broker.app.store, embedded=broker.app.embedded).revoke_token(token_id)
     output.say(f"{token.id} of {token.principal} is revoked")

@@ -306,7 +306,9 @@ def _ticket_wait(state: State, ticket: Ticket) -> Wait:
 def _resolve_command(state: State, ticket: Ticket) -> str:
     if ticket.kind in ("conflict", "short"):
         return f"passdown show {state.session_id}/{ticket.ticket_no}"
-    return f"passdown resolve {state.session_id}/{ticket.ticket_no} RESOLUTION --as PRINCIPAL"
+    # A yes is said of the action as it is shown here.
+    seen = f" --version {ticket.version}" if "approve" in ticket.actions else ""
+    return f"passdown resolve {state.session_id}/{ticket.ticket_no} RESOLUTION{seen} --as PRINCIPAL"
 
 
 def _question(state: State, one: Asked) -> QuestionView:

@@ -12,7 +12,7 @@ from passdown.broker.inbox import KeptDraft, Outcome, Ref, TicketView
 from passdown.broker.stores.queries import TicketRow
 from passdown.contracts.brief import Brief
 from passdown.contracts.codec import Wire
-from passdown.contracts.errors import Conflict, PassdownError
+from passdown.contracts.errors import Conflict, ContractError, PassdownError
 
 #: Resolution → what stands for its value in a command to copy.
 _VALUES = {
@@ -123,7 +123,10 @@ def listed(broker: Broker, rows: list[TicketRow], now: int) -> list[ListedTicket
 
 
 def _task(broker: Broker, session_id: str) -> str:
-    state = broker.app.controller.load(session_id).state
+    try:
+        state = broker.app.controller.load(session_id).state
+    except ContractError:
+        return ""  # it cannot be read, which is said to whoever asks for it
     return state.task_name if state else ""
 
 
@@ -217,9 +220,14 @@ def commands(view: TicketView, by: str, frame: Frame) -> list[str]:
         first, also = [f"claim {name}"], [f"wake {name}"] if view.snoozed_until else []
     joins = view.kind in ("conflict", "short")
     values = {**_VALUES, "send-back": " --branch NAME --note 'WHAT TO DO BETTER'"} if joins else _VALUES
-    decide = [f"resolve {name} {one}{values.get(one, '')}" for one in view.actions]
+    decide = [f"resolve {name} {one}{values.get(one, '')}{_seen(one, view)}" for one in view.actions]
     also.append(f"comment {name} 'TEXT'")
     return [f"passdown inbox {one}{end}" for one in [*first, *decide, *also]]
+
+
+def _seen(resolution: str, view: TicketView) -> str:
+    """Return what binds a yes to the action as it is shown."""
+    return f" --version {view.version}" if resolution in ("approve", "edit") else ""
 
 
 def flags_of(frame: Frame) -> str:
