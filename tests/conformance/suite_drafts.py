@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -209,3 +210,28 @@ class DraftSuite(Driven):
         write(store, b"one")
         remove(store, "s0-a", 1)
         assert draft(store) is not None
+
+    @pytest.mark.parametrize("wrong", [-1, 2**70, 1.5, "1", None])
+    def test_rule_11_a_ticket_that_is_no_number_is_refused(self, store: Store, wrong: Any) -> None:
+        opened(store, "s0-a")
+        for body in (b"x", None):
+            with pytest.raises(ContractError):
+                write(store, body, ticket_no=wrong)
+        if wrong != -1:
+            with pytest.raises(ContractError):
+                draft(store, ticket_no=wrong)
+
+    @pytest.mark.parametrize("wrong", ["\ud800", None, 5])
+    def test_rule_11_what_is_no_text_names_no_draft(self, store: Store, wrong: Any) -> None:
+        opened(store, "s0-a")
+        for names in ({"by": wrong}, {"session": wrong}):
+            with pytest.raises(ContractError):
+                write(store, b"x", **names)
+            with pytest.raises(ContractError):
+                draft(store, **names)
+
+    @pytest.mark.parametrize("wrong", [-1, 2**70, "1"])
+    def test_rule_11_a_version_that_is_none_is_refused(self, store: Store, wrong: Any) -> None:
+        opened(store, "s0-a")
+        with pytest.raises(ContractError):
+            write(store, b"x", expected=wrong)

@@ -3,7 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -253,3 +253,11 @@ class RecordSuite(Driven):
         with pytest.raises(Conflict, match="is at version 1, not 0"):
             write(faulty, rec("t1"))
         assert stands(store, "t1") == (1, b"{}")
+
+    @pytest.mark.parametrize("wrong", ["\ud800", None, 5])
+    def test_rule_11_what_is_no_text_names_no_record(self, store: Store, wrong: Any) -> None:
+        for put in (rec(wrong), rec("a", kind=wrong)):
+            with pytest.raises(ContractError):
+                write(store, put)
+        with pytest.raises(ContractError):
+            read(store, wrong)

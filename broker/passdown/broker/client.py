@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 from msgspec.structs import replace
 
 from passdown.broker.access.acting import Acting
+from passdown.broker.access.policy import VERBS, Verb
 from passdown.broker.acts import Ask, Held
 from passdown.broker.answers import no_session
 from passdown.broker.app import compose
@@ -41,7 +42,7 @@ from passdown.broker.submitting import Prepared, Submission, at_place, submit_of
 from passdown.broker.ticket_reading import names_of_queue
 from passdown.contracts import commands as cmd
 from passdown.contracts import ids
-from passdown.contracts.codec import check, digest_of, encode
+from passdown.contracts.codec import convert, digest_of, encode
 from passdown.contracts.errors import ContractError, NotFound, PassdownError, PlanError, Unavailable
 from passdown.contracts.pack import Resource
 from passdown.contracts.plans import Plan, PlanRef, plan_ref
@@ -52,6 +53,8 @@ __all__ = ["Broker", "Session", "Submission", "me"]
 
 #: The most rows that one page of a list has.
 MOST_ROWS = 1000
+#: Verbs that begin with a session that is named by its key.
+_NAMED_BY: list[Verb] = [verb for verb in VERBS if verb.startswith(("session.", "ticket."))]
 #: Sessions that are opened in one round trip.
 _AT_ONCE = 100
 
@@ -78,11 +81,12 @@ class Broker(Connected):
         tried again while the store does not answer (seconds); `events` is the exchange on which each change of
         status is told of the sessions that are submitted here (docs/events.md); `queue_limit` and
         `accept_effect_loss` are the settings of these names. With a `token` its principal acts, as far as the token
-        goes (docs/security.md). Raises ContractError for an address, an exchange
-        or a principal that is none and for a store of a newer version, Unavailable where it cannot be opened
+        goes (docs/security.md). Raises ContractError for an address, an exchange,
+        a principal or a token that is none and for a store of a newer version, Unavailable where it cannot be opened
         now.
         """
         named = None if by is None else principal_of(by)
+        convert(token, str, what="token")
         app = compose(
             url,
             transport,
@@ -306,12 +310,15 @@ class Broker(Connected):
     def session_id(self, name: str) -> str:
         """Return the id of a session by that or by its submit key, and nothing else of it; raises NotFound.
 
-        For whoever may decide its tickets, and not read it.
+        For whoever may decide its tickets, and not read it; Denied for who may do neither, to any session.
         """
+        acting = self.acting
+        if not any(acting.covers(verb) for verb in _NAMED_BY):
+            acting.require("session.read")
         return self._find(name).session_id
 
     def _find(self, name: str) -> State:
-        check(name, what="session")
+        convert(name, str, what="session")
         removed = ""
         for candidate in (name, self._id_of(name)):
             held = self.app.controller.load(candidate)
@@ -346,7 +353,10 @@ class Broker(Connected):
         return cast("list[SessionRow]", self.app.store.find(query))
 
     def _may_read(self, acting: Acting, session_id: str) -> bool:
-        state = self.app.controller.load(session_id).state
+        try:
+            state = self.app.controller.load(session_id).state
+        except ContractError:
+            return False  # it cannot be read, which is said to whoever asks for it
         return state is not None and acting.may_read(state)
 
     def queues(self) -> list[QueueRow]:
@@ -378,10 +388,10 @@ class Broker(Connected):
 
 
 def _plan_name(plan: str | PlanRef) -> str:
-    return plan.name if isinstance(plan, PlanRef) else plan.partition("@")[0]
+    return plan.name if isinstance(plan, PlanRef) else convert(plan, str, what="plan").partition("@")[0]
 
 
 def _limit(limit: int) -> int:
-    if not 1 <= limit <= MOST_ROWS:
+    if type(limit) is not int or not 1 <= limit <= MOST_ROWS:
         raise ContractError("limit", f"expected 1 to {MOST_ROWS}, got {limit}")
     return limit

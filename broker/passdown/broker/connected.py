@@ -8,9 +8,11 @@ from collections.abc import Iterable
 
 from passdown.broker.access.acting import Acting, acting_on, the_broker, warn_of_no_tokens
 from passdown.broker.access.directory import TRUSTED_S, Directory
+from passdown.broker.access.operators import directory_of
 from passdown.broker.app import App
 from passdown.broker.inbox import Inbox
 from passdown.contracts import commands as cmd
+from passdown.contracts.codec import convert
 from passdown.contracts.errors import ContractError
 
 
@@ -31,7 +33,7 @@ class Connected:
     """A store with its controller, and the principal that acts on it. Thread-safe."""
 
     def __init__(self, app: App, by: str | None = None, *, token: str = "", itself: bool = False) -> None:
-        """Act on `app` as the principal `by`, or as that of a `token`; raises ContractError where `by` is none.
+        """Act on `app` as the principal `by`, or as that of a `token`; raises ContractError for what is none.
 
         A token is looked at when something is asked first, and from time to time: `acting` says what it may raise.
         `itself`: this is the broker's own process (`up`), which needs no token and may do everything.
@@ -39,7 +41,7 @@ class Connected:
         self.app = app
         self._named = principal_of(me() if by is None else by)
         self._by_name = by is not None
-        self._token = token
+        self._token = convert(token, str, what="token")
         self._itself = itself
         self._acting: tuple[Acting, float] | None = None
 
@@ -78,7 +80,7 @@ class Connected:
     def directory(self) -> Directory:
         """Who is known in the store, and their tokens. Raises Denied where this principal may not see to that."""
         self.acting.require("principal.manage")
-        return Directory(self.app.store)
+        return directory_of(self.app.store, embedded=self.app.embedded)
 
 
 def require_worker(
@@ -98,6 +100,6 @@ def require_worker(
 
 def principal_of(name: str) -> str:
     """Return the name of a principal; raises ContractError where it is none."""
-    if not re.match(cmd.PRINCIPAL_PATTERN, name):
+    if not re.match(cmd.PRINCIPAL_PATTERN, convert(name, str, what="principal")):
         raise ContractError("principal", f"expected kind:name, for example user:ann, got {name!r}")
     return name

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar, cast
 
-from passdown.broker.access.acting import Acting
+from passdown.broker.access.acting import Acting, log_refused
 from passdown.broker.access.policy import Verb
 from passdown.broker.acts import Held
 from passdown.broker.answers import no_session
@@ -27,7 +27,7 @@ from passdown.broker.joins.showing import (
 from passdown.broker.stores.queries import Beside, FindBeside, FindPack
 from passdown.contracts import commands as cmd
 from passdown.contracts.codec import convert, decode_any, plain
-from passdown.contracts.errors import Conflict, ContractError, NotFound, Unavailable
+from passdown.contracts.errors import Conflict, ContractError, Denied, NotFound, Unavailable
 from passdown.contracts.events import InputRequested, Logged, StageEntered
 from passdown.contracts.pack import Pack, Parent, read_pack
 from passdown.contracts.ticket_events import Resolution
@@ -57,11 +57,11 @@ class Connection(Protocol):
 
 
 class Session:
-    """A handle on one session; it holds no state of its own. Thread-safe."""
+    """A handle on one session; it holds no state of its own. Thread-safe. What is no id raises ContractError."""
 
     def __init__(self, broker: Connection, session_id: str) -> None:
         self._broker = broker
-        self.id = session_id
+        self.id = convert(session_id, str, what="session")
 
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
@@ -91,7 +91,7 @@ class Session:
         A session that failed and is retried has another outcome later. Raises NotFound; Unavailable where
         the time runs out first, or where the store stays away that long.
         """
-        if not timeout_s >= 0:
+        if type(timeout_s) not in (int, float) or not timeout_s >= 0:
             raise ContractError("timeout", f"expected seconds, at least 0, got {timeout_s!r}")
         deadline = time.monotonic() + timeout_s
         wait = _LOOK_FIRST
@@ -181,6 +181,8 @@ class Session:
     ) -> None:
         """Decide a ticket as it was seen: at `version`, by default the one that it has now (`Inbox.resolve`).
 
+        What lets an action run (``approve``, ``edit``) needs the version: it is said of what was seen.
+
         `value`: answers by question for ``answer``, arguments for ``edit``, the output for ``complete``,
         feedback for ``send-back``, a stage for ``redirect``, the effect's result for ``done``. Of a
         join's ticket: a branch for ``choose``, ``{"branches": […], "feedback": …}`` for ``send-back``. Raises
@@ -200,6 +202,7 @@ class Session:
         `join` is the id of one of this session's joins, by default the last. Raises NotFound, also where the
         session opened no branches.
         """
+        convert([first, limit], tuple[int, int], what="branches")
         if first < 0 or not 1 <= limit <= _MOST_BRANCHES:
             raise ContractError(
                 "branches", f"expected first from 0 on, limit 1 to {_MOST_BRANCHES}; got {first}, {limit}"
@@ -272,7 +275,13 @@ class Session:
                 raise no_session(self.id, held.removed)
             verb = "session.answer" if isinstance(body, cmd.Answer) else "session.steer"
             require_session(controller, acting, verb, held.state)
-        controller.run(self.id, checked(body), acting.by, who=acting.who)
+            if isinstance(body, cmd.Answer):
+                _require_asked(acting, held.state, body)
+        try:
+            controller.run(self.id, checked(body), acting.by, who=acting.who)
+        except Denied as error:
+            log_refused(error, type(body).__name__, acting.by)
+            raise
 
 
 def require_session(controller: Controller, acting: Acting, verb: Verb, state: State) -> None:
@@ -283,6 +292,13 @@ def require_session(controller: Controller, acting: Acting, verb: Verb, state: S
     while root.parent is not None and (above := controller.load(root.parent.session_id).state) is not None:
         root = above
     acting.require_session(verb, state, submitted_by=root.by)
+
+
+def _require_asked(acting: Acting, state: State, body: cmd.Answer) -> None:
+    """Raise Denied where a question is asked of people, and they may not decide its ticket."""
+    ticket = state.ticket_about("question", str(body.attempt)) if body.step == state.step else None
+    if ticket is not None:
+        acting.require_ticket("ticket.resolve", state, ticket)
 
 
 B = TypeVar("B", bound=cmd.Body)
@@ -299,6 +315,6 @@ def checked(body: B) -> B:
 def _milliseconds(seconds: float | None) -> int | None:
     if seconds is None:
         return None
-    if not 0 < seconds < math.inf:
+    if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
         raise ContractError("pause", f"expected seconds above 0, got {seconds!r}")
     return max(1, int(seconds * 1000))

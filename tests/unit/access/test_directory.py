@@ -3,7 +3,7 @@
 import pytest
 
 from passdown.broker.access.directory import Directory, Person
-from passdown.broker.access.policy import Scope
+from passdown.broker.access.policy import Role, Scope
 from passdown.broker.core.given import Who
 from passdown.broker.stores.base import Store
 from passdown.broker.stores.queries import FindRecords
@@ -53,6 +53,30 @@ def test_rule_11_what_cannot_be_a_principal_changes_nothing(directory: Directory
     assert list(directory.people()) == []
 
 
+def known(directory: Directory) -> None:
+    """Make Ann known; what she held before was looked at."""
+    directory.set_person(ANN)
+    for name, version in directory.sweeps():
+        directory.swept(name, version)
+
+
+@pytest.mark.parametrize(("role", "swept"), [("human", True), ("operator", False)])
+def test_rule_10_whoever_is_made_known_may_have_been_the_owner(
+    directory: Directory, role: Role, swept: bool
+) -> None:
+    directory.set_person(Person(name="user:ann", roles=[role]))
+    assert [name for name, _ in directory.sweeps()] == (["user:ann"] if swept else [])
+
+
+def test_whoever_was_removed_was_no_owner(directory: Directory) -> None:
+    known(directory)
+    directory.remove_person("user:ann")
+    [(name, version)] = directory.sweeps()
+    directory.swept(name, version)
+    directory.set_person(ANN)
+    assert directory.sweeps() == []
+
+
 @pytest.mark.parametrize(
     ("after", "swept"),
     [
@@ -70,8 +94,7 @@ def test_rule_11_what_cannot_be_a_principal_changes_nothing(directory: Directory
 def test_rule_10_where_somebody_loses_something_their_claims_are_to_be_looked_at(
     directory: Directory, after: Person | None, swept: bool
 ) -> None:
-    directory.set_person(ANN)
-    assert directory.sweeps() == []
+    known(directory)
     if after is None:
         directory.remove_person("user:ann")
     else:
@@ -80,7 +103,7 @@ def test_rule_10_where_somebody_loses_something_their_claims_are_to_be_looked_at
 
 
 def test_a_look_that_began_before_the_last_loss_does_not_end_the_note(directory: Directory) -> None:
-    directory.set_person(ANN)
+    known(directory)
     directory.set_person(Person(name="user:ann", roles=["human"], groups=["a"]))
     [(name, seen)] = directory.sweeps()
     directory.remove_person("user:ann")

@@ -2,14 +2,13 @@
 
 import getpass
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pydantic
 import pytest
 
-from passdown.broker import Broker, acts, client, connected, controller
+from passdown.broker import Broker, client, connected
 from passdown.contracts import commands as cmd
 from passdown.contracts.errors import BudgetExceeded, Conflict, ContractError, NotFound, PlanError
 from passdown.contracts.pack import Resource
@@ -167,17 +166,6 @@ class TestSession:
 
 
 class TestLists:
-    @pytest.fixture
-    def still(self, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Let this process's own clock go with the store's.
-
-        When a session was opened is the store's time as its opener reckons it: what it heard, and what went by here
-        since. Where the store's clock stands still, that is ahead of what the next one hears.
-        """
-        clock = SimpleNamespace(monotonic=lambda: rig.clock.now / 1000)
-        for module in (acts, controller):
-            monkeypatch.setattr(module, "time", clock)
-
     @pytest.mark.usefixtures("still")
     @pytest.mark.parametrize("apart_ms", [0, 1, 40])
     def test_pages(self, rig: Rig, apart_ms: int) -> None:

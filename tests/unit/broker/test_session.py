@@ -172,7 +172,7 @@ class TestResolve:
         rig.claim().pay()
         with pytest.raises(Denied):
             session.resolve(1, "approve")
-        Session(rig.person(), session.id).resolve(1, "approve")
+        Session(rig.person(), session.id).resolve(1, "approve", version=1)
 
 
 class TestSteering:

@@ -9,7 +9,7 @@ from typing import Literal
 import structlog
 
 from passdown.broker.access import policy
-from passdown.broker.access.directory import Directory
+from passdown.broker.access.directory import GROUP, Directory
 from passdown.broker.access.policy import Actor, Verb
 from passdown.broker.access.tokens import read_token, require_good
 from passdown.broker.core.given import Who
@@ -97,7 +97,8 @@ class Acting:
         person = self._directory.person(principal)
         if person is not None and person.takes_tickets:
             return None if "operator" in person.roles else person.who
-        if person is None and next(self._directory.people(), None) is None:
+        known = person is not None or self._directory.was_removed(principal)
+        if not known and next(self._directory.people(), None) is None:
             return None
         raise Denied(principal, "be given a ticket", "it is not known here as somebody who takes tickets")
 
@@ -128,9 +129,16 @@ def acting_on(
     With a `token` its principal does; `principal` must be the same where it was `named` by the user. Without one, on
     an embedded store, `principal` does: with what the store knows of it, or else as the store's owner, for whoever
     can open the file can do everything to it. So it is on a store for several machines in which no token was made
-    yet. Raises Unauthenticated where a token is needed and none is there, or it is not good.
+    yet. Who was removed there is no owner, but somebody who may do nothing. A ``group:…`` is any member of that group, on
+    an embedded store only. Raises Unauthenticated where a token is needed and none is there, or it is not good.
     """
     directory = Directory(store)
+    if principal.startswith(GROUP) and (token or not embedded):
+        error = Unauthenticated(
+            "act as a group", "on a store for several machines each acts in their own name"
+        )
+        _log.warning("access.refused", why=error.why, claimed=principal)
+        raise error
     if token:
         return Acting(_by_token(directory, token, principal if named else ""), directory)
     if mode == "tokens" or (not embedded and directory.has_tokens()):
@@ -154,9 +162,11 @@ def warn_of_no_tokens(store: Store, *, embedded: bool) -> None:
 
 
 def _by_name(directory: Directory, principal: str) -> Actor:
+    if principal.startswith(GROUP):
+        return Actor(principal, frozenset({"human"}), frozenset({principal.removeprefix(GROUP)}))
     person = directory.person(principal)
     if person is None:
-        return Actor(principal, owner=True)
+        return Actor(principal, owner=not directory.was_removed(principal))
     return Actor(principal, frozenset(person.roles), frozenset(person.groups), frozenset(person.skills))
 
 

@@ -1,9 +1,55 @@
 """A store that asks for tokens must keep an operator who has one: else nobody could make another, or see to anything."""
 
-from passdown.broker.access.directory import Directory, Person
+from passdown.broker.access.acting import log_refused
+from passdown.broker.access.directory import Directory, Person, checked_person
+from passdown.broker.access.policy import Scope
+from passdown.broker.access.tokens import Token
+from passdown.broker.stores.base import Store
 from passdown.contracts.errors import Conflict, Denied
 
 _AGAIN = "first give another operator a token that neither ends nor is narrowed"
+
+
+class KeptDirectory(Directory):
+    """Who is known in a store for several machines; whatever is changed, an operator keeps a token that lasts.
+
+    Raises Denied for a first token that is another, and Conflict where the last one would be gone.
+    """
+
+    def set_person(self, person: Person) -> None:
+        """Make a principal known, or change what is known of it. Raises ContractError."""
+        person = checked_person(person)
+        require_left(self, changed=person)
+        super().set_person(person)
+
+    def remove_person(self, name: str) -> None:
+        """Forget a principal. Raises NotFound."""
+        require_left(self, changed=Person(name=name))
+        super().remove_person(name)
+
+    def create_token(
+        self,
+        principal: str,
+        by: str,
+        *,
+        scopes: list[Scope] | None = None,
+        expires_s: float | None = None,
+        label: str = "",
+    ) -> tuple[str, Token]:
+        """Make a token. Raises ContractError for what does not fit."""
+        bearer = self.person(principal) or Person(name=principal)
+        require_first(self, by, bearer, lasts=scopes is None and expires_s is None)
+        return super().create_token(principal, by, scopes=scopes, expires_s=expires_s, label=label)
+
+    def revoke_token(self, token_id: str) -> Token:
+        """End a token for good; once more changes nothing. Raises NotFound."""
+        require_left(self, without=token_id)
+        return super().revoke_token(token_id)
+
+
+def directory_of(store: Store, *, embedded: bool) -> Directory:
+    """Return who is known in a store; one that only those have who can open its file needs no operator."""
+    return Directory(store) if embedded else KeptDirectory(store)
 
 
 def require_first(directory: Directory, by: str, bearer: Person, *, lasts: bool) -> None:
@@ -20,7 +66,9 @@ def require_first(directory: Directory, by: str, bearer: Person, *, lasts: bool)
         why += "an operator's that neither ends nor has scopes, or nobody could make another"
     else:
         return
-    raise Denied(by, f"make a token for {bearer.name}", why)
+    error = Denied(by, f"make a token for {bearer.name}", why)
+    log_refused(error, "token.manage", by)
+    raise error
 
 
 def require_left(directory: Directory, *, without: str = "", changed: Person | None = None) -> None:

@@ -26,7 +26,7 @@ from passdown.broker.joins.showing import (
 from passdown.broker.logbook import read_logged
 from passdown.broker.stores.base import Store
 from passdown.contracts import events as ev
-from passdown.contracts.codec import Wire, encode
+from passdown.contracts.codec import Wire, convert, encode
 from passdown.contracts.errors import ContractError, NotFound
 from passdown.contracts.pack import EffectStatus
 from passdown.contracts.returns import EvidenceItem, Uncertainty
@@ -109,6 +109,7 @@ class Comparison(Wire, frozen=True, kw_only=True):
 
 def compare(controller: Controller, session_id: str, ticket_no: int) -> Comparison:
     """Return what a person decides on. Raises NotFound, and ContractError for a ticket that is about no join."""
+    convert([session_id, ticket_no], tuple[str, int], what="ticket")
     held = controller.load(session_id)
     if held.state is None:
         raise no_session(session_id, held.removed)

@@ -13,7 +13,9 @@ from passdown.broker.joins import reading
 from passdown.broker.joins.showing import Fan, fans, places
 from passdown.broker.plans.graph import graph_of
 from passdown.broker.stores.queries import FindTickets, TicketRow
+from passdown.contracts.errors import ContractError
 from passdown.contracts.ids import branch_id
+from passdown.contracts.pack import Parent
 
 #: Branches of one session that are looked at for tickets.
 MOST_LOOKED_AT = 1000
@@ -90,11 +92,17 @@ class _Ways:
     def to(self, session_id: str) -> _Way:
         if session_id not in self._known:
             self._known[session_id] = _Way(session_id)  # whatever the states say, this comes to an end
-            state = self._controller.load(session_id).state
-            above = state.parent if state else None
+            above = self._above(session_id)
             if above is not None:
                 self._known[session_id] = self.to(above.session_id).down(above.session_id, above.branch)
         return self._known[session_id]
+
+    def _above(self, session_id: str) -> Parent | None:
+        try:
+            state = self._controller.load(session_id).state
+        except ContractError:
+            return None  # it cannot be read, which is said to whoever asks for it: the others are shown
+        return state.parent if state else None
 
 
 class _Walk:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from passdown.broker.findings import Examination
 from passdown.broker.stores import base, queries
+from passdown.broker.stores.asked import require_put, require_query
 from passdown.broker.stores.grouping import Group, Interrupted
 from passdown.broker.stores.redis import committing, filing, finding, health, scripts, taking
 from passdown.broker.stores.redis.address import address_of, checked_prefix
@@ -168,10 +169,12 @@ class RedisStore:
 
     def find(self, query: queries.Query) -> queries.Found:
         """Answer a query; each says what it answers."""
+        require_query(query)
         return finding.find(self._shards, query)
 
     def put(self, what: base.Put) -> None:
         """Keep, forget or settle what stands beside sessions and their logs."""
+        require_put(what)
         filing.put(self._shards, what)
 
     def examine(self) -> Examination:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from passdown.broker.findings import Examination
 from passdown.broker.stores import base, queries
+from passdown.broker.stores.asked import require_put, require_query
 from passdown.broker.stores.sqlite import filing, finding, forks, health, taking, ticking
 from passdown.broker.stores.sqlite.batch import Batch
 from passdown.broker.stores.sqlite.connections import Place, Readers
@@ -117,10 +118,12 @@ class SqliteStore:
 
     def find(self, query: queries.Query) -> queries.Found:
         """Answer a query; each says what it answers."""
+        require_query(query)
         return self._read(lambda db, now: finding.find(db, query, now))
 
     def put(self, what: base.Put) -> None:
         """Keep what stands beside sessions and their logs; each says what it is, and what it raises."""
+        require_put(what)
         refused = self._writer.run(lambda batch: filing.put(batch, what))
         if refused is not None:
             raise refused
