@@ -1,8 +1,8 @@
 """People at work on one queue: ``python -m tests.integration.shift STORE JOURNAL SEED NAME…``, until nothing waits.
 
-Each is a thread. They take what comes next, decide it, give it back, take tickets over, doze off, and come back with
-decisions that are out of date. All that they try and all that they are told goes into a journal, a line at a time, so
-that nothing of it is lost with the process.
+Each is a thread. They take what comes next or what they saw in a list, decide it, give it back, take tickets over,
+doze off, and come back with decisions that are out of date. All that they try and all that they are told goes into a
+journal, a line at a time, so that nothing of it is lost with the process.
 """
 
 import json
@@ -44,19 +44,33 @@ class Person:
         self._dozed: list[TicketView] = []
 
     def work(self) -> None:
-        """Work until nothing waits. An answer that is lost is asked for again."""
+        """Work until nothing waits. What must not happen is in the journal, too."""
+        try:
+            self._work()
+        except Exception as error:
+            self._journal.note(what="broke", by=self._name, error=repr(error))
+            raise
+
+    def _work(self) -> None:
+        # An answer that is lost is asked for again.
         while self._inbox.waiting(QUEUE, limit=1):
             try:
                 self._turn()
             except Unavailable:
                 continue
+        for held in self._dozed:
+            self._decide(held)
 
     def _turn(self) -> None:
         if self._dozed and self._chance.random() < 0.5:
             self._decide(self._dozed.pop(0))
             return
-        if self._chance.random() < 0.05:
+        what = self._chance.random()
+        if what < 0.05:
             self._take_over()
+            return
+        if what < 0.2:
+            self._claim_listed()
             return
         doze = self._chance.random() < 0.1
         held = self._inbox.next(queue=QUEUE, lease_s=DOZE_S if doze else LEASE_S)
@@ -74,6 +88,19 @@ class Person:
         row = self._chance.choice(others)
         try:
             held = self._inbox.take_over(row.session_id, row.ticket_no, "it takes long")
+        except Conflict as error:
+            self._told(row.session_id, error)
+            return
+        self._at(held)
+
+    def _claim_listed(self) -> None:
+        """Claim one of a list, which others look at, too."""
+        listed = self._inbox.offered(queue=QUEUE, limit=20)
+        if not listed:
+            return
+        row = self._chance.choice(listed)
+        try:
+            held = self._inbox.claim(row.session_id, row.ticket_no, version=row.version, lease_s=LEASE_S)
         except Conflict as error:
             self._told(row.session_id, error)
             return
@@ -131,7 +158,7 @@ def main() -> None:
     store, journal, seed, *names = sys.argv[1:]
     people: list[threading.Thread] = []
     for name in names:
-        inbox = Broker.connect(store, by=name, patience_s=30.0).inbox
+        inbox = Broker.connect(store, transport="memory://", by=name, patience_s=30.0).inbox
         person = Person(inbox, name, Journal(Path(journal)), random.Random(f"{seed} {name}"))
         people.append(threading.Thread(target=person.work, name=name))
     for one in people:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from tests.conformance.histories.desks import LEASE_MS, Deed
 from tests.conformance.histories.jobs import HONEST, End, Script
 from tests.conformance.histories.outside import Writing
 from tests.conformance.histories.plans import LEASE_S, NEWS, PLANS
@@ -62,6 +63,7 @@ PERSONAS = [
     Script(changed=True),
     Script(changed=True),
     Script(greedy=True),
+    Script(idle=True),
     Script(changed=True, after=True),
     Script(decision="again", read=True, bulky=True),
     Script(decision="deny", checkpoint=True),
@@ -78,6 +80,36 @@ FORGED = ("give", "fail", "checkpoint", "intend", "release", "settle", "report",
 small = st.integers(0, 7)
 people = st.sampled_from(PEOPLE)
 deciders = st.sampled_from(["user:dan", "user:dan", "user:ann"])
+#: Two who get in each other's way.
+colleagues = st.sampled_from(["user:dan", "user:bob"])
+#: One thing after the other about one ticket; most begin with a claim, since most others need one.
+at_desks = st.lists(
+    st.builds(
+        Deed,
+        st.sampled_from(
+            [
+                "claim",
+                "claim",
+                "claim",
+                "take over",
+                "extend",
+                "release",
+                "give",
+                "move",
+                "snooze",
+                "wake",
+                "comment",
+                "decide",
+                "decide late",
+            ]
+        ),
+        colleagues,
+        st.sampled_from([0, 0, 0, LEASE_MS // 2, LEASE_MS + 1]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+)
 keys = st.sampled_from(KEYS)
 plans = st.sampled_from([plan.name for plan in PLANS])
 writings = st.sampled_from(_WRITINGS)

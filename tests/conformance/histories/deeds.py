@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from passdown.broker.core.parts import Asked
+from passdown.broker.core.parts import Asked, Ticket
 from passdown.broker.core.state import State
 from passdown.broker.tick import TICK
 from passdown.contracts import commands as cmd
@@ -69,23 +69,29 @@ def resolve(world: World, which: int, ticket: int, by: str, *, honest: bool, cho
         assert isinstance(outcome, PassdownError), "rule 8: a closed ticket was resolved"
         return
     chosen = pick(state.tickets, ticket)
-    resolution = pick(chosen.actions, choice)
-    value = _value(world, state, chosen.about, resolution, honest=honest)
-    if resolution in ("done", "not-done") and (world.outside.applied(chosen.about) > 0) != (
-        resolution == "done"
-    ):
-        world.outside.lied.add(chosen.about)
-    body = cmd.Resolve(
-        ticket_no=chosen.ticket_no,
-        version=chosen.version,
-        resolution=resolution,
-        value=value,
-        note="as seen",
-    )
+    body = decision(world, state, chosen, choice=choice, honest=honest)
     outcome = world.act(state.session_id, body, by)
     if not isinstance(outcome, PassdownError):
         open_still = after(world, state.session_id).ticket(chosen.ticket_no)
         assert open_still is None, "rule 8: a ticket was resolved, and stays open"
+
+
+def decision(
+    world: World, state: State, ticket: Ticket, *, choice: int = 0, honest: bool = True, lease: str = ""
+) -> cmd.Resolve:
+    """Return a decision on a ticket as it is now."""
+    resolution = pick(ticket.actions, choice)
+    done = world.outside.applied(ticket.about) > 0
+    if resolution in ("done", "not-done") and done != (resolution == "done"):
+        world.outside.lied.add(ticket.about)
+    return cmd.Resolve(
+        ticket_no=ticket.ticket_no,
+        version=ticket.version,
+        lease=lease,
+        resolution=resolution,
+        value=_value(world, state, ticket.about, resolution, honest=honest),
+        note="as seen",
+    )
 
 
 def _value(world: World, state: State, about: str, resolution: Resolution, *, honest: bool) -> Any:

@@ -86,17 +86,22 @@ def attend(world: World, state: State) -> None:
 def decide(world: World, state: State, ticket: Ticket) -> None:
     """Resolve a ticket as its kind asks for; one that cannot be resolved so is a fault."""
     followed = world.watch.sessions[state.session_id]
+    by = _OTHER if state.by == _CLERK else _CLERK
+    held = held_by(world, state, ticket, by)
+    if held is None:
+        return
+    ticket = held
     tries = _tries(world, followed, state, ticket)
     said: list[str] = []
     for resolution, value in tries:
         body = cmd.Resolve(
             ticket_no=ticket.ticket_no,
             version=ticket.version,
+            lease=ticket.holder.claim_id if ticket.holder else "",
             resolution=resolution,
             value=value,
             note="seen",
         )
-        by = _OTHER if state.by == _CLERK else _CLERK
         outcome = world.act(state.session_id, body, by)
         if not isinstance(outcome, PassdownError):
             return
@@ -104,6 +109,27 @@ def decide(world: World, state: State, ticket: Ticket) -> None:
     now = world.watch.catch_up(state.session_id)
     if now and now.state.ticket(ticket.ticket_no):
         raise AssertionError(f"rule 8: nobody can resolve ticket {ticket}: {said}")
+
+
+def held_by(world: World, state: State, ticket: Ticket, by: str) -> Ticket | None:
+    """Take a ticket over where somebody else holds it; returns it as it is then, None where it is over by now."""
+    if ticket.holder is None or ticket.holder.by == by:
+        return ticket
+    body = cmd.ClaimTicket(
+        ticket_no=ticket.ticket_no,
+        version=ticket.version,
+        claim_id=world.claim_id(),
+        take_over=True,
+        reason="their shift is over",
+    )
+    outcome = world.act(state.session_id, body, by)
+    now = world.watch.catch_up(state.session_id)
+    found = now.state.ticket(ticket.ticket_no) if now else None
+    if isinstance(outcome, PassdownError):
+        assert found is None, f"rule 8: nobody can take over {ticket}: {outcome}"
+        return None
+    assert found, "rule 8: a ticket was taken over, and is gone"
+    return found
 
 
 def _tries(world: World, followed: Followed, state: State, ticket: Ticket) -> list[tuple[Resolution, Any]]:

@@ -25,6 +25,8 @@ def check(followed: Followed, step: Step) -> None:
     rule_4_and_7_a_pack_is_of_its_step_only(followed, step)
     rule_5_the_stage_decides_the_tools(followed, step)
     rule_8_people_decide_what_they_may(followed, step)
+    rule_8_who_holds_a_ticket_deals_with_it(step)
+    rule_8_what_was_approved_is_not_left_unseen(step)
     rule_12_a_pack_is_within_its_budget(followed, step)
     section_7_the_plan_says_what_follows_a_loss(followed, step)
 
@@ -55,7 +57,8 @@ def rule_2_only_the_current_claim_counts(followed: Followed, step: Step) -> None
         case ev.ReturnFenced():
             assert step.after.fenced <= FENCED_CAP, "rule 2: more fenced returns are recorded than the cap"
         case ev.StageEntered() | ev.Completed() | ev.Refused() | ev.Failed() | ev.Cancelled() | ev.Expired():
-            assert held is None or isinstance(event, ev.Cancelled | ev.Expired), (
+            settles = isinstance(event, ev.Failed) and before.settling()
+            assert held is None or settles or isinstance(event, ev.Cancelled | ev.Expired), (
                 "rule 2: a step ended under a claim"
             )
         case _:
@@ -208,6 +211,48 @@ def rule_8_people_decide_what_they_may(followed: Followed, step: Step) -> None:
     assert by not in proposed_by, "rule 8: whoever proposed an action approved it"
     spent = [one for one in followed.intents(event.effect_id)[:-1] if one.approval == event.approval]
     assert not spent or (known and known.status == "not-done"), "rule 8: one approval was spent twice"
+
+
+def rule_8_who_holds_a_ticket_deals_with_it(step: Step) -> None:
+    """Who acts on a ticket that is held is its holder, or says that they take it over; a claim lapses in its time."""
+    event, before, by = step.event, step.before, step.logged.by
+    number = getattr(event, "ticket_no", 0)
+    ticket = before.ticket(number) if before and number else None
+    holder = ticket.holder if ticket else None
+    match event:
+        case ev.TicketClaimed():
+            assert ticket, "rule 8: a ticket that is not open was claimed"
+            assert event.taken_from == (holder.by if holder else ""), (
+                "rule 8: a claim took what somebody held"
+            )
+            assert event.until > step.logged.at, "rule 8: a claim that is over when it begins"
+        case ev.TicketReleased():
+            assert holder, "rule 8: a ticket was released that nobody held"
+            assert event.holder == holder.by, "rule 8: a claim ended of somebody who held nothing"
+            late = holder.until <= step.logged.at
+            assert late if event.why == "lapsed" else by == holder.by, f"rule 8: {by} ended {holder}"
+        case ev.TicketExtended():
+            assert holder, "rule 8: a claim that is over was extended"
+            assert by == holder.by, "rule 8: somebody extended the claim of another"
+        case ev.TicketReassigned() | ev.TicketSnoozed() | ev.TicketResolved():
+            assert holder is None or holder.by == by, f"rule 8: {by} dealt with what {holder} holds"
+        case _:
+            pass
+
+
+def rule_8_what_was_approved_is_not_left_unseen(step: Step) -> None:
+    """No rule of the plan ends a step in which people approved what was not done, before they are told (DESIGN §6)."""
+    event, before = step.event, step.before
+    if before is None or before.completed is not None:
+        return
+    if not isinstance(event, ev.StageEntered | ev.Completed | ev.Refused):
+        return
+    if isinstance(event, ev.StageEntered) and event.reason == "redirect":
+        return
+    for row in before.effects:
+        if row.step == before.step and row.approval and row.status in ("proposed", "failed", "not-done"):
+            assert not row.approval.spent, f"rule 8: {row.effect_id} was approved and not done, unseen"
+            assert row.approval.valid_until < step.logged.at, f"rule 8: {row.effect_id} was not run, unseen"
 
 
 def rule_12_a_pack_is_within_its_budget(followed: Followed, step: Step) -> None:

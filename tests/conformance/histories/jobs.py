@@ -66,6 +66,8 @@ class Script:
     #: Another amount than an honest agent would choose; ``after`` names what was done before.
     changed: bool = False
     after: bool = False
+    #: Calls nothing that writes, whatever was approved.
+    idle: bool = False
     #: A call beyond what its stage grants.
     greedy: bool = False
     #: Goes on, and gives its return, when it is told that its claim is over.
@@ -200,7 +202,7 @@ class Job:
         if script.read:
             yield "read"
             self._read()
-        tools = [tool for tool in self.pack.tools if tool.effect]
+        tools = [tool for tool in self.pack.tools if tool.effect and not script.idle]
         if script.end == "ungranted":
             yield from self._effect(claim, _NOT_MINE)
         if (

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from passdown.contracts.errors import Unavailable
-from tests.conformance.histories import deeds
+from tests.conformance.histories import deeds, desks
 from tests.conformance.histories.behaviours import (
     FORGED,
     SECOND,
+    at_desks,
     deciders,
     disturbances,
     fates,
@@ -265,6 +266,11 @@ class Histories(RuleBasedStateMachine):
     @rule(which=small, ticket=small, choice=st.sampled_from([0, 0, 0, 1, 2, 3]), by=deciders)
     def resolve_well(self, which: int, ticket: int, choice: int, by: str) -> None:
         deeds.resolve(self.world, which, ticket, by, honest=True, choice=choice)
+
+    @precondition(lambda self: any(one.tickets for one in self.world.states()))
+    @rule(which=small, ticket=small, done=at_desks)
+    def at_desk(self, which: int, ticket: int, done: list[desks.Deed]) -> None:
+        desks.at_desk(self.world, which, ticket, done)
 
     @rule(
         which=small,

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from passdown.broker import commits
 from passdown.broker.core import (
+    advance,
     claims,
     decide,
     effects,
@@ -26,6 +27,7 @@ from passdown.broker.stores.base import Commit
 from passdown.broker.stores.sqlite import SqliteStore, ticking
 from passdown.broker.stores.sqlite.bells import Bells
 from passdown.contracts import commands as cmd
+from passdown.contracts.errors import Conflict
 
 Mutant = Callable[[], AbstractContextManager[Any]]
 
@@ -172,7 +174,7 @@ def _self_approval() -> AbstractContextManager[Any]:
 def _any_action_approved() -> AbstractContextManager[Any]:
     """An approval of one action is good for any."""
 
-    def approved(effect: Effect, *_: Any) -> bool:
+    def approved(_draft: Any, _body: Any, effect: Effect, *_: Any) -> bool:
         return effect.approval is not None
 
     return _swap(effects, "_approved", approved)
@@ -233,6 +235,37 @@ def _unbound_return() -> AbstractContextManager[Any]:
     return _swap(returning, "_check_return", _says(None))
 
 
+def _decides_for_others() -> AbstractContextManager[Any]:
+    """What somebody holds is decided by whoever comes."""
+
+    def decides(draft: Any, body: cmd.Resolve) -> Any:
+        return holding.open_ticket(draft, body.ticket_no)
+
+    return _swap(holding, "require_decides", decides)
+
+
+def _claims_what_is_held() -> AbstractContextManager[Any]:
+    """A claim takes a ticket from its holder without a word."""
+    return _swap(holding, "_make_free", _says(""))
+
+
+def _any_lease() -> AbstractContextManager[Any]:
+    """Whoever comes with any lease holds on to a ticket, or gives it back."""
+
+    def held(draft: Any, ticket_no: int, _lease: str) -> Any:
+        ticket = holding.open_ticket(draft, ticket_no)
+        if ticket.holder is None:
+            raise Conflict(f"nobody holds ticket {ticket_no}")
+        return ticket, ticket.holder
+
+    return _swap(holding, "require_held", held)
+
+
+def _approved_in_vain() -> AbstractContextManager[Any]:
+    """Nobody is told that what they approved was not done."""
+    return _swap(advance, "ask_about_unmet", _says(False))
+
+
 MUTANTS: dict[str, Mutant] = {
     "a claim without its fence": _no_fence,
     "a lost claim forgets what is unknown": _forgets_unknown,
@@ -254,4 +287,8 @@ MUTANTS: dict[str, Mutant] = {
     "fenced returns without end": _uncapped,
     "due entries not written": _no_dues,
     "a return without its contract": _unbound_return,
+    "a decision on what another holds": _decides_for_others,
+    "a claim of what another holds": _claims_what_is_held,
+    "a lease of anybody": _any_lease,
+    "an approval in vain": _approved_in_vain,
 }
