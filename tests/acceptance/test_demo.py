@@ -98,24 +98,8 @@ def test_the_same_store_with_another_file_is_refused(demo: Demo, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "not UTF-8 JSON"),
         (b"\xff\xfe\x00", "not UTF-8 JSON"),
-        (b"[" * 100_000, "not UTF-8 JSON"),
-        (b"{}", "expected a list of at least one run"),
-        (b"[]", "expected a list of at least one run"),
-        (b"[1]", "at /0: expected a run, got 1"),
-        (b'[{"task_id": 1}]', "at /0/traj: expected the list of messages"),
-        (b'[{"traj": []}]', "at /0/task_id: expected a number or a string, got None"),
-        (b'[{"task_id": 1, "traj": ["hi"]}]', "at /0/traj/0: expected a message, got 'hi'"),
         (b'[{"task_id": 1, "traj": [{"role": "judge"}]}]', "at /0/traj/0/role: expected user, assistant"),
-        (
-            b'[{"task_id": 1, "traj": [{"role": "user", "content": 5}]}]',
-            "at /0/traj/0/content: expected text",
-        ),
-        (
-            b'[{"task_id": 1, "traj": [{"role": "assistant", "tool_calls": [{"function": {}}]}]}]',
-            "at /0/traj/0/tool_calls/0/function/name: expected the name of a tool",
-        ),
     ],
 )
 def test_a_file_of_another_format_is_refused_with_its_place(

@@ -1,5 +1,6 @@
 """Fixtures of the tests with real processes."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +15,14 @@ from tests.servers.redis import RedisServer
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A store in a folder of its own; every process that the test started ends with it."""
+    """A store in a folder of its own; every process that the test started ends with it.
+
+    What they logged is shown with a test that failed.
+    """
     made = Site(tmp_path)
     yield made
     made.close()
+    sys.stdout.write(made.log())
 
 
 @pytest.fixture

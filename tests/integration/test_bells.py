@@ -103,7 +103,8 @@ def rally() -> Plan:
 
 
 @pytest.mark.timeout(300)
-def test_two_processes_in_hundreds_of_random_moments(site: Site, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moments", [80, pytest.param(200, marks=pytest.mark.soak)])
+def test_two_processes_in_many_random_moments(site: Site, tmp_path: Path, moments: int) -> None:
     """Submits meet the ends of drains and of lingering ones, in two workers that ring for each other."""
     module = tmp_path / "rally.py"
     module.write_text(AGENTS)
@@ -115,7 +116,7 @@ def test_two_processes_in_hundreds_of_random_moments(site: Site, tmp_path: Path)
         site.start("passdown.broker.worker", encode(spec).decode())
     chance = random.Random(11)
     site.broker.submit("rally").result(timeout_s=60)
-    for n in range(200):
+    for n in range(moments):
         sessions = [site.broker.submit("rally", key=f"{n}-{m}") for m in range(chance.choice((1, 1, 2, 5)))]
         for session in sessions:
             assert session.result(timeout_s=20).result == "done", f"after {n} rounds something is left lying"

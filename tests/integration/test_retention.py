@@ -129,11 +129,12 @@ def test_killed_at_any_point_nothing_is_lost(
     assert in_store(site) == set()
 
 
-def test_two_at_once_archive_2000_sessions_and_nothing_is_left_after_their_keys(
-    site: Site, folder: Path
+@pytest.mark.parametrize(("many", "batch"), [(600, 25), pytest.param(2_000, 100, marks=pytest.mark.soak)])
+def test_two_at_once_archive_many_sessions_and_nothing_is_left_after_their_keys(
+    site: Site, folder: Path, many: int, batch: int
 ) -> None:
-    sessions = ended(site, 2_000)
-    processes = [archive(site, folder, 100) for _ in range(2)]
+    sessions = ended(site, many)
+    processes = [archive(site, folder, batch) for _ in range(2)]
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
     assert in_files(folder).keys() == sessions
     assert in_store(site) == set()

@@ -101,7 +101,7 @@ def test_rule_06_killed_at_any_point_no_branch_is_lost_or_doubled(
 def test_two_at_once_archive_many_trees_and_nothing_is_left_beside_their_keys(
     place: Site, folder: Path
 ) -> None:
-    trees = grown(place, 12, 2, 1)
+    trees = grown(place, 8, 2, 1)
     processes = [archive(place, folder) for _ in range(2)]
     assert [process.wait(timeout=120) for process in processes] == [0, 0]
     # Where they were in each other's way a tree stays until it is looked at again.

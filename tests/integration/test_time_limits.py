@@ -5,9 +5,10 @@ import time
 
 import pytest
 
+from passdown.broker.children import STUCK_STATUS
 from passdown.broker.pool import Kind
 from passdown.contracts.events import ReturnRejected
-from tests.integration.pools import family, runs_in, submit, watched, worker
+from tests.integration.pools import family, runs_in, spec_of, submit, watched, worker
 from tests.integration.proof import assert_sound
 from tests.integration.site import Site, one_stage, types, wait_until
 
@@ -43,6 +44,14 @@ def test_a_pool_of_one_gets_on_although_its_agent_hangs(running: Site, pool: Kin
     running.kill(process, signal.SIGTERM)
     assert process.returncode == 0
     assert_sound(stuck)
+
+
+def test_a_worker_without_any_free_slot_is_gone_soon_also_where_its_consumer_goes_on(running: Site) -> None:
+    """What it heard meanwhile would be lost, until the tick rings again: a minute later in the end."""
+    process = running.start("tests.integration.unending", spec_of(running, "stubborn", concurrency=1))
+    runs_in(running, submit(running, "stubborn"))
+    assert process.wait(20) == STUCK_STATUS
+    assert "pool.consumer_stuck" in running.log()
 
 
 def test_a_late_return_of_a_thread_is_fenced_and_recorded(running: Site) -> None:

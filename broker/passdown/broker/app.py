@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import wait
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -15,12 +16,14 @@ from passdown.broker.doorbell import Doorbell, KombuDoorbell, SilentDoorbell
 from passdown.broker.joins.followups import FollowUps
 from passdown.broker.joins.service import JoinService
 from passdown.broker.stores.base import Store
-from passdown.broker.stores.redis import RedisStore
 from passdown.broker.stores.sqlite import SqliteStore
 from passdown.broker.transports import memory
 from passdown.broker.transports.addresses import SQLITE, Transport, shown_address, store_path, transport_of
 from passdown.contracts.errors import Unavailable
 from passdown.contracts.outgoing import check_name
+
+if TYPE_CHECKING:
+    from passdown.broker.stores.redis import RedisStore
 
 #: Waits between tries to open a store that is away (seconds): the first, and the longest.
 _AGAIN_FIRST, _AGAIN_MOST = 0.25, 15.0
@@ -54,9 +57,16 @@ def open_store(url: str, *, clock: Callable[[], int] | None = None) -> Store:
     or the server does not answer, now.
     """
     if url.startswith(("redis://", "rediss://", "unix://")):
-        return RedisStore(url, clock=clock)
+        return _redis_store()(url, clock=clock)
     path = store_path(url)
     return SqliteStore(path, clock=clock) if clock else SqliteStore(path)
+
+
+def _redis_store() -> "type[RedisStore]":
+    """Return the class that only a store on a server needs: to load it takes longer than many a command on a file."""
+    from passdown.broker.stores.redis import RedisStore  # noqa: PLC0415
+
+    return RedisStore
 
 
 def open_doorbell(transport: Transport) -> Doorbell:
@@ -80,7 +90,7 @@ class App:
     @property
     def embedded(self) -> bool:
         """Whether the store is one file: whoever can open that can do everything to it."""
-        return not isinstance(self.store, RedisStore)
+        return isinstance(self.store, SqliteStore) or not isinstance(self.store, _redis_store())
 
     def close(self) -> None:
         """Let go of everything; a second time does nothing."""

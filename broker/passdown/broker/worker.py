@@ -343,6 +343,9 @@ class _Serving:
     def _end(self, pool: Pool) -> None:
         self._stop.wait()
         pool.stop(0.0 if self._stuck else self._spec.grace_s)
+        if self._stuck and self._guarded:
+            # Nothing is held any more. Where the consumer does not end, it would swallow doorbells meanwhile.
+            end_within(_LEAVE_WITHIN, STUCK_STATUS)
 
 
 def require_between_processes(store: str, transport: Transport) -> None:

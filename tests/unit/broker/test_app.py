@@ -1,5 +1,7 @@
 """Addresses, and what is opened at them."""
 
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any, cast
@@ -108,6 +110,14 @@ class TestCompose:
         assert vars(app.controller)["_patience_s"] == 3.0
         app.close()
         app.close()
+
+    def test_on_a_file_no_client_of_a_server_is_loaded(self, tmp_path: Path) -> None:
+        """Most processes are short, and redis-py alone takes a tenth of a second."""
+        code = (
+            "import sys; from passdown.broker.app import compose; app = compose(sys.argv[1]);"
+            "app.doorbell.ring('clerk'); assert app.embedded; app.close(); sys.exit('redis' in sys.modules)"
+        )
+        subprocess.run([sys.executable, "-c", code, f"sqlite:///{tmp_path}/a.db"], check=True)
 
     def test_without_an_address_nobody_is_rung(self) -> None:
         assert isinstance(module.open_doorbell(module.Transport("", {})), SilentDoorbell)

@@ -165,3 +165,36 @@ def test_a_run_is_read_back_by_its_digest(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes() + b" ")
         with pytest.raises(ContractError, match="its digest is not the one that the pack names"):
             read_run(path, sha)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "not UTF-8 JSON"),
+        (b"\xff\xfe\x00", "not UTF-8 JSON"),
+        (b"[" * 100_000, "not UTF-8 JSON"),
+        (b"{}", "expected a list of at least one run"),
+        (b"[]", "expected a list of at least one run"),
+        (b"[1]", "at /0: expected a run, got 1"),
+        (b'[{"task_id": 1}]', "at /0/traj: expected the list of messages"),
+        (b'[{"traj": []}]', "at /0/task_id: expected a number or a string, got None"),
+        (b'[{"task_id": 1, "traj": ["hi"]}]', "at /0/traj/0: expected a message, got 'hi'"),
+        (b'[{"task_id": 1, "traj": [{"role": "judge"}]}]', "at /0/traj/0/role: expected user, assistant"),
+        (
+            b'[{"task_id": 1, "traj": [{"role": "user", "content": 5}]}]',
+            "at /0/traj/0/content: expected text",
+        ),
+        (
+            b'[{"task_id": 1, "traj": [{"role": "assistant", "tool_calls": [{"function": {}}]}]}]',
+            "at /0/traj/0/tool_calls/0/function/name: expected the name of a tool",
+        ),
+    ],
+)
+def test_what_is_of_another_format_is_refused_with_its_place(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(content)
+    with pytest.raises(ContractError) as refused:
+        read_runs(path)
+    assert said in str(refused.value)

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urlsplit
 
 from passdown.agents.options import Options
-from passdown.broker.transports import folder, memory, rabbitmq, redis
+from passdown.broker.transports import folder, memory, schemes
 from passdown.broker.transports.vetting import Junk
 from passdown.contracts.errors import ContractError
 
@@ -21,10 +21,10 @@ SQLITE = "sqlite:///"
 MEMORY = ":memory:"
 DEFAULT_FILE = "passdown.db"
 
-_REDIS = {"redis": redis.SCHEME, "rediss": redis.TLS_SCHEME}
+_REDIS = {"redis": schemes.REDIS, "rediss": schemes.REDIS_TLS}
 #: A store on Redis that is reached by a socket of this machine.
 _UNIX = "unix"
-_RABBITMQ = {"amqp": rabbitmq.SCHEME, "amqps": rabbitmq.TLS_SCHEME}
+_RABBITMQ = {"amqp": schemes.RABBITMQ, "amqps": schemes.RABBITMQ_TLS}
 _KNOWN = "redis://, rediss://, amqp://, amqps://, memory:// or filesystem://"
 
 #: In front of all keys on Redis, so that a transport and a store may share a server.
@@ -203,7 +203,7 @@ def _by_socket(url: str) -> Transport:
     password = parts.password or quote(query.get("password", ""), safe="")
     # kombu's word for the database.
     database = urlencode({"virtual_host": query.get("db", "0")})
-    address = f"{redis.SCHEME}+socket://{user}:{password}@{parts.path}?{database}"
+    address = f"{schemes.REDIS}+socket://{user}:{password}@{parts.path}?{database}"
     return _with_redis(address, _prefix(query.get("prefix"), of_store=True))
 
 

@@ -8,13 +8,9 @@ import ssl
 import time
 from typing import Any
 
-from kombu.transport import TRANSPORT_ALIASES, pyamqp
+from kombu.transport import pyamqp
 
 from passdown.broker.transports.sockets import shut
-
-SCHEME, TLS_SCHEME = "passdown-amqp", "passdown-amqps"
-TRANSPORT_ALIASES[SCHEME] = "passdown.broker.transports.rabbitmq:Transport"
-TRANSPORT_ALIASES[TLS_SCHEME] = "passdown.broker.transports.rabbitmq:TlsTransport"
 
 #: The longest that a consumer stays in one call (seconds). As late it acknowledges what its pool has begun,
 #: since only one thread may write to a connection.

@@ -13,17 +13,13 @@ from queue import Empty
 from typing import Any, cast
 
 import structlog
-from kombu.transport import TRANSPORT_ALIASES, redis
+from kombu.transport import redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.retry import Retry
 
 from passdown.broker.transports.sockets import shut
 from passdown.broker.transports.vetting import Junk, envelope, is_hint, tell
-
-SCHEME, TLS_SCHEME = "passdown-redis", "passdown-rediss"
-TRANSPORT_ALIASES[SCHEME] = "passdown.broker.transports.redis:Transport"
-TRANSPORT_ALIASES[TLS_SCHEME] = "passdown.broker.transports.redis:TlsTransport"
 
 #: A hint that finds so many of its kind need not be put there as well.
 MOST_LYING = 8
